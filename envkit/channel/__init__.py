@@ -1,0 +1,5 @@
+"""A local conda channel made from this machine's interpreters and from wheels."""
+
+from envkit.channel.make import Made, make
+
+__all__ = ["Made", "make"]

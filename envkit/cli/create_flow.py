@@ -1,0 +1,151 @@
+"""The arrows of `create`, one after the other; each leaves its file whole, so that the next run goes on from it."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from envkit import activation, codec, driver, environment, locker, probe, report, template
+from envkit import bench as benches
+from envkit import lock as locks
+from envkit import prefix as prefixes
+from envkit.cli import flow, options, summary
+from envkit.cli.render import Talk
+from envkit.errors import InputError
+from envkit.spec import CPU, Spec
+from envkit.template import Choice
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the command."""
+
+    name: str | None
+    prefix: Path | None
+    cuda: str
+    python_version: str | None
+    torch_version: str | None
+    channels: tuple[str, ...]
+    add: tuple[str, ...]
+    pip: tuple[str, ...]
+    directory: Path
+    stop_after: str | None
+    no_bench: bool
+    report_path: Path | None
+    as_json: bool
+    yes: bool
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made; None for what was not reached."""
+
+    environment_file: str
+    reasons: tuple[str, ...]
+    lock_file: str | None = None
+    prefix: str | None = None
+    selector: str = ""
+    report_file: str | None = None
+    summary: tuple[str, ...] = ()
+
+
+def create(wish: Wish, talk: Talk) -> Made:
+    """Walk from options to report, as far as was asked."""
+    cuda, why = _cuda(wish.cuda)
+    choice = template.choose(_spec(wish, cuda))
+    reasons = (*why, *choice.reasons)
+    for reason in reasons:
+        talk.note(reason)
+    source = wish.directory / "environment.yml"
+    _write_environment(source, choice, wish)
+    made = Made(environment_file=str(source), reasons=reasons)
+    if wish.stop_after == "spec":
+        return made
+    lock_path = flow.lock_beside(source, None)
+    held = _lock(source, lock_path, cuda, talk)
+    made = msgspec.structs.replace(made, lock_file=str(lock_path))
+    if wish.stop_after == "lock":
+        return made
+    asked = environment.read(source)
+    prefix = options.prefix_from(wish.name, wish.prefix, asked.name)
+    flow.build_lock(prefix, held, lock_path, asked, talk, offline=False, force=wish.yes)
+    chosen = f"-p {shlex.quote(str(prefix))}" if wish.prefix else f"-n {shlex.quote(prefix.name)}"
+    made = msgspec.structs.replace(made, prefix=str(prefix), selector=chosen)
+    if wish.stop_after == "build":
+        return made
+    return _report(made, wish, prefix, talk)
+
+
+def _spec(wish: Wish, cuda: str) -> Spec:
+    return Spec(
+        name=wish.name or (wish.prefix.name if wish.prefix else None),
+        cuda=cuda,
+        python=wish.python_version,
+        torch=wish.torch_version,
+        channels=tuple(options.channel(one) for one in wish.channels),
+        add=wish.add,
+        pip=wish.pip,
+    )
+
+
+def _cuda(asked: str) -> tuple[str, tuple[str, ...]]:
+    """The CUDA to build for, and why: `auto` is the newest template that the driver of this machine runs."""
+    if asked != "auto":
+        return asked, ()
+    told = driver.describe()
+    if told.cuda is None:
+        why = f"no usable NVIDIA driver ({told.reason}): building for the CPU"
+        return CPU, (why, "for a machine with a GPU: envkit create --cuda 11.8 (or 12.4, 12.9, 13.0)")
+    from envkit import compatibility
+
+    chosen = compatibility.newest_for_driver(told.cuda)
+    return chosen, (f"driver {told.version} runs CUDA up to {told.cuda}: chose {chosen}",)
+
+
+def _write_environment(source: Path, choice: Choice, wish: Wish) -> None:
+    """Write environment.yml; one that is there is kept if it says the same, and edited only with -y."""
+    if not source.exists():
+        codec.write(source, environment.apply(choice.text, choice.environment).encode())
+        return
+    present = codec.read_text(source)
+    was = environment.parse(present, str(source))
+    edited = environment.apply(present, choice.environment)
+    now = environment.parse(edited, str(source))
+    if _asks(was) == _asks(now):
+        return
+    if not wish.yes:
+        raise InputError(
+            f"{source} exists and asks for something else; it is left alone",
+            hint=f"-y edits it (comments stay); `envkit lock {source}` and `envkit build {source}` use it as it is",
+        )
+    codec.write(source, edited.encode())
+
+
+def _asks(one: environment.Environment) -> Any:
+    return one.name, one.channels, one.spec_texts, [item.text for item in one.pip]
+
+
+def _lock(source: Path, lock_path: Path, cuda: str, talk: Talk) -> locks.Lock:
+    """The lock at hand if it is fresh and for this target, else a new one."""
+    asked = environment.read(source)
+    present = locks.read(lock_path) if lock_path.exists() else None
+    wanted = flow.target(asked, cuda=cuda, platforms=(), present=present)
+    if present is not None and locker.check(source, present).fresh:
+        recorded = {platform: present.virtual_packages(platform) for platform in wanted.platforms}
+        if recorded == dict(wanted.packages):
+            return present
+    return locker.write(source, lock_path, wanted, tell=talk)
+
+
+def _report(made: Made, wish: Wish, prefix: Path, talk: Talk) -> Made:
+    target = probe.Target(
+        python=prefixes.python(prefix),
+        environ=activation.environ(prefix, os.environ),
+        prefix=prefix,
+        name=wish.name,
+    )
+    plan = None if wish.no_bench else benches.plan(flow.cores())
+    told = probe.probe(target, bench=plan, tell=talk)
+    path = wish.report_path or wish.directory / flow.REPORT
+    report.write(path, told)
+    return msgspec.structs.replace(made, report_file=str(path), summary=summary.lines(told))

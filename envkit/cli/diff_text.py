@@ -1,0 +1,104 @@
+"""A comparison as text for a terminal or as Markdown for a pull request."""
+
+import io
+from collections.abc import Sequence
+
+from envkit.cells import Difference
+from envkit.diff import Comparison, Fact, Speed
+
+_MOST_MESSAGES = 10
+
+
+def render(compared: Comparison, before: str, after: str, *, markdown: bool) -> str:
+    """The whole comparison, the graver groups first; what is equal is one line."""
+    sections = [
+        _section("breaks", "works on one side only", ("probe", before, after, "suspects"), _cells(compared.breaks)),
+        _section("results", "other values or types", ("probe", before, after, "suspects"), _cells(compared.results)),
+        _section("speed", "samples/s", ("workload", "workers", before, after, "ratio (95 %)", ""), _speed(compared)),
+        _section("packages", "", ("name", before, after, ""), [_fact(one) for one in compared.packages]),
+        _section("messages", "texts and warnings", ("probe", before, after, "suspects"), _messages(compared)),
+        _section("hardware", "", ("probe", before, after, "reason"), _cells(compared.hardware)),
+        _section("host", "", ("fact", before, after), [_fact(one)[:3] for one in compared.host]),
+    ]
+    form = _markdown if markdown else _text
+    parts = [form(*section) for section in sections if section[2]]
+    return "\n".join([_head(compared, before, after), *parts, _equal(compared)]) + "\n"
+
+
+def _section(name: str, what: str, headers: Sequence[str], rows: list[Sequence[str]]) -> tuple[str, Sequence[str], list]:  # type: ignore[type-arg]
+    return f"{name}: {what}".rstrip(": "), headers, rows
+
+
+def _head(compared: Comparison, before: str, after: str) -> str:
+    counts = {
+        "break": len(compared.breaks),
+        "changed result": len(compared.results),
+        "changed speed": sum(one.change.answer in ("better", "worse") for one in compared.speed),
+        "package difference": len(compared.packages),
+    }
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count)
+    unexplained = sum(one.kind == "unexplained" for one in compared.results)
+    loud = f"; {unexplained} UNEXPLAINED: same versions, different behaviour" if unexplained else ""
+    return f"{before} -> {after}: {told or 'no difference'}{loud}"
+
+
+def _cells(found: Sequence[Difference]) -> list[Sequence[str]]:
+    return [(one.id, one.before, one.after, ", ".join(one.suspects) or one.reason) for one in found]
+
+
+def _messages(compared: Comparison) -> list[Sequence[str]]:
+    rows = _cells(compared.messages[:_MOST_MESSAGES])
+    more = len(compared.messages) - _MOST_MESSAGES
+    return [*rows, ("...", f"{more} more (--format json has all)", "", "")] if more > 0 else rows
+
+
+def _speed(compared: Comparison) -> list[Sequence[str]]:
+    return [_speed_row(one) for one in compared.speed if one.change.answer in ("better", "worse")]
+
+
+def _speed_row(one: Speed) -> Sequence[str]:
+    interval = f"{one.change.ratio:.2f} ({one.change.low:.2f} to {one.change.high:.2f})"
+    return one.workload, str(one.workers), f"{one.before:.0f}", f"{one.after:.0f}", interval, one.change.answer
+
+
+def _fact(one: Fact) -> tuple[str, ...]:
+    return one.name, one.before or "unknown", one.after or "unknown", one.what
+
+
+def _equal(compared: Comparison) -> str:
+    answers = [one.change.answer for one in compared.speed]
+    told = [f"equal: {compared.equal_cells} probe cells, {answers.count('same')} of {len(answers)} speeds"]
+    if "unclear" in answers:
+        told.append(f"unclear: {answers.count('unclear')} speeds (their 95 % intervals hold both `same` and a change)")
+    if compared.only_before or compared.only_after:
+        told.append(f"not compared: {compared.only_before + compared.only_after} cells that only one report has")
+    if compared.unknown:
+        told.append("unknown: " + "; ".join(compared.unknown))
+    return "\n".join(told)
+
+
+def _text(title: str, headers: Sequence[str], rows: list[Sequence[str]]) -> str:
+    import os
+    import sys
+
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        shown.add_column(header, overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(part) for part in row))
+    out = io.StringIO()
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    Console(file=out, width=None if sys.stdout.isatty() else 160, force_terminal=colour, no_color=not colour).print(shown)
+    return out.getvalue().rstrip() + "\n"
+
+
+def _markdown(title: str, headers: Sequence[str], rows: list[Sequence[str]]) -> str:
+    def line(parts: Sequence[str]) -> str:
+        return "| " + " | ".join(part.replace("|", "\\|").replace("\n", " ") for part in parts) + " |"
+
+    return "\n".join([f"### {title}", "", line(headers), line(["---"] * len(headers)), *map(line, rows), ""])

@@ -1,0 +1,226 @@
+"""Two reports in, their differences out: by consequence, each with what most likely caused it."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from envkit import cells, stats
+from envkit.cells import Difference
+from envkit.report import Module, Report, changed_versions, keys_differ
+from envkit.stats import Change
+
+FailOn = Literal["any", "speed", "results", "breaks"]
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration of the benchmark in both reports: median samples/s, and how they compare."""
+
+    workload: str
+    workers: int
+    before: float
+    after: float
+    change: Change
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that differs. None is unknown, which is not absent."""
+
+    name: str
+    before: str | None
+    after: str | None
+    what: str
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All differences of two reports, grouped by consequence."""
+
+    breaks: tuple[Difference, ...]
+    results: tuple[Difference, ...]
+    messages: tuple[Difference, ...]
+    hardware: tuple[Difference, ...]
+    speed: tuple[Speed, ...]
+    packages: tuple[Fact, ...]
+    host: tuple[Fact, ...]
+    equal_cells: int
+    only_before: int
+    only_after: int
+    unknown: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing but the hosts differs."""
+        return not (self.breaks or self.results or self.messages or self.packages or self._moved)
+
+    @property
+    def _moved(self) -> bool:
+        return any(one.change.answer in ("better", "worse") for one in self.speed)
+
+    def fails(self, on: FailOn) -> bool:
+        """Whether the group that was named, or a graver one, has a difference."""
+        match on:
+            case "any":
+                return not self.empty
+            case "speed":
+                return any(one.change.answer == "worse" for one in self.speed)
+            case "results":
+                return bool(self.breaks or self.results)
+            case "breaks":
+                return bool(self.breaks)
+
+
+def diff(before: Report, after: Report) -> Comparison:
+    """Compare two reports."""
+    changed = changed_versions(before, after)
+    found = cells.compare(before.cells, after.cells, changed=changed, keys_differ=keys_differ(before, after))
+    groups: dict[str, list[Difference]] = defaultdict(list)
+    for one in found:
+        groups[_GROUPS[one.kind] if one.kind != "unexplained" else "results"].append(one)
+    speed = _speed(before, after)
+    common = before.cells.keys() & after.cells.keys()
+    return Comparison(
+        breaks=tuple(groups["breaks"]),
+        results=tuple(groups["results"]),
+        messages=tuple(groups["messages"]),
+        hardware=tuple(groups["hardware"]),
+        speed=tuple(speed),
+        packages=(*_modules(before, after), *_packages(before, after)),
+        host=_host(before, after),
+        equal_cells=len(common) - len(found),
+        only_before=len(before.cells.keys() - common),
+        only_after=len(after.cells.keys() - common),
+        unknown=_unknown(before, after),
+    )
+
+
+_GROUPS = {
+    "breaks": "breaks",
+    "results": "results",
+    "types": "results",
+    "message": "messages",
+    "warning": "messages",
+    "hardware": "hardware",
+}
+
+
+def _speed(before: Report, after: Report) -> list[Speed]:
+    old, new = _rates(before), _rates(after)
+    return [
+        Speed(
+            workload=key[0],
+            workers=key[1],
+            before=statistics.median(old[key]),
+            after=statistics.median(new[key]),
+            change=stats.compare(old[key], new[key]),
+        )
+        for key in sorted(old.keys() & new.keys())
+    ]
+
+
+def _rates(report: Report) -> dict[tuple[str, int], list[float]]:
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for point in report.points:
+        if point.samples_per_s is not None:
+            found[point.workload, point.workers].append(point.samples_per_s)
+    return found
+
+
+def _modules(before: Report, after: Report) -> list[Fact]:
+    """Python and the modules of the data path, by the version that was really imported."""
+    old, new = before.versions, after.versions
+    return [
+        Fact(name=name, before=old.get(name), after=new.get(name), what="imported version")
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _packages(before: Report, after: Report) -> list[Fact]:
+    """conda records and pip distributions, where both reports know them."""
+    found = []
+    if before.environment.conda is not None and after.environment.conda is not None:
+        old = {one.name: f"{one.version} {one.build}" for one in before.environment.conda}
+        new = {one.name: f"{one.version} {one.build}" for one in after.environment.conda}
+        found += _facts(old, new, "conda record")
+        channels = {one.name: one.channel for one in before.environment.conda}
+        moved = {one.name: one.channel for one in after.environment.conda}
+        same = [name for name in old.keys() & new.keys() if old[name] == new[name]]
+        found += _facts({n: channels[n] for n in same}, {n: moved[n] for n in same}, "channel")
+    if before.environment.pip is not None and after.environment.pip is not None and _comparable(before, after):
+        old = {one.name: one.version for one in before.environment.pip}
+        new = {one.name: one.version for one in after.environment.pip}
+        found += _facts(old, new, "pip distribution")
+    return found
+
+
+def _comparable(before: Report, after: Report) -> bool:
+    """Beside conda records, `pip` holds only what conda does not own; without them, everything."""
+    return (before.environment.conda is None) == (after.environment.conda is None)
+
+
+def _facts(old: Mapping[str, str], new: Mapping[str, str], what: str) -> list[Fact]:
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return [Fact(name=n, before=old.get(n, "absent"), after=new.get(n, "absent"), what=what) for n in names]
+
+
+def _host(before: Report, after: Report) -> tuple[Fact, ...]:
+    """What differs of the machines, their drivers, variables and torch's own settings."""
+    old, new = _host_facts(before), _host_facts(after)
+    return tuple(
+        Fact(name=name, before=old.get(name), after=new.get(name), what="host")
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    )
+
+
+_VOLATILE = ("shm_free_bytes", "cpu_flags")
+_SETTINGS = (
+    "threads",
+    "cpu_capability",
+    "mkl",
+    "mkldnn",
+    "cuda",
+    "cudnn",
+    "matmul_tf32",
+    "cudnn_tf32",
+    "cudnn_benchmark",
+    "deterministic_algorithms",
+    "sharing_strategy",
+)
+
+
+def _host_facts(report: Report) -> dict[str, str | None]:
+    facts: dict[str, str | None] = {
+        name: _text(getattr(report.host, name)) for name in report.host.__struct_fields__ if name not in _VOLATILE
+    }
+    facts["driver"] = f"{report.driver.state} {report.driver.version or ''} CUDA {report.driver.cuda or '-'}"
+    facts["gpus"] = ", ".join(gpu.name for gpu in report.driver.gpus) or (
+        "none" if report.driver.state != "unreadable" else None
+    )
+    torch = report.interpreter.modules.get("torch", Module(state="absent"))
+    facts |= {f"torch.{name}": _text(torch.details.get(name)) for name in _SETTINGS}
+    facts |= {f"variable {name}": value for name, value in report.variables.items() if name not in _OWN}
+    facts["start method"] = _text(report.interpreter.processes.get("default_start_method"))
+    return facts
+
+
+_OWN = ("CONDA_PREFIX",)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _unknown(before: Report, after: Report) -> tuple[str, ...]:
+    """What one side could not tell, so that nothing is said about it."""
+    told = []
+    for side, report in (("first", before), ("second", after)):
+        if report.environment.conda is None:
+            told.append(f"conda records of the {side} report (not a conda environment)")
+        if report.driver.state == "unreadable":
+            told.append(f"the driver of the {side} report ({report.driver.reason})")
+        if not report.points:
+            told.append(f"speed of the {side} report (no benchmark)")
+    return tuple(told)

@@ -1,0 +1,184 @@
+"""Asking the payload inside a target interpreter: each way to die is told apart and costs one step only."""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+
+from envkit import host, places
+from envkit.errors import BrokenEnvironmentError
+
+Event = Mapping[str, Any]
+
+DeathKind = Literal["exit", "signal", "timeout", "out-of-memory", "unsupported-python"]
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True):
+    """How the payload ended before its time: at which step, how, and its last words."""
+
+    at: str
+    kind: DeathKind
+    detail: str
+    said: tuple[str, ...] = ()
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long one step may take, in seconds; the first one includes the start of the interpreter."""
+
+    step_s: float = 120.0
+    start_s: float = 120.0
+
+
+def ask(
+    python: Path,
+    question: Mapping[str, Any],
+    *,
+    environ: Mapping[str, str],
+    on_event: Callable[[Event], None],
+    limits: Limits,
+) -> Death | None:
+    """Run the payload to its end, handing on each event; the death it died, or None.
+
+    Raises BrokenEnvironmentError where the interpreter cannot even say hello.
+    """
+    kills_before = host.oom_kills()
+    with tempfile.TemporaryFile() as stderr:
+        child = _start(python, question, environ, stderr)
+        steps = _Steps(on_event)
+        try:
+            finished = _read(child, steps, limits)
+        finally:
+            _kill_group(child)
+        if steps.hello is False:
+            raise BrokenEnvironmentError(
+                f"{python}: the interpreter cannot start ({_how(child.returncode)})", details=_tail(stderr)
+            )
+        if steps.unsupported is not None:
+            return Death(at=steps.current, kind="unsupported-python", detail=steps.unsupported)
+        if steps.ended:
+            return None
+        kind, detail = _verdict(child.returncode, finished, kills_before)
+        return Death(at=steps.current, kind=kind, detail=detail, said=_tail(stderr))
+
+
+class _Steps:
+    """Which step the payload is at."""
+
+    def __init__(self, on_event: Callable[[Event], None]) -> None:
+        self._on_event = on_event
+        self.hello, self.ended = False, False
+        self.current = "start"
+        self.unsupported: str | None = None
+
+    def take(self, event: Event) -> None:
+        match event["event"]:
+            case "hello":
+                self.hello = True
+            case "end":
+                self.ended = True
+            case "unsupported":
+                self.unsupported = f"the payload needs Python {'.'.join(map(str, event['minimum']))} or newer"
+            case "start":
+                self.current = event["id"]
+                self._on_event(event)
+            case _:
+                self._on_event(event)
+
+
+def _start(
+    python: Path, question: Mapping[str, Any], environ: Mapping[str, str], stderr: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    try:
+        child = subprocess.Popen(
+            [str(python), "-I", str(places.payload())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=dict(environ),
+            cwd=tempfile.gettempdir(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise BrokenEnvironmentError(f"{python}: the interpreter cannot start: {error.strerror}") from error
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(msgspec.json.encode(question))
+        child.stdin.close()
+    return child
+
+
+def _read(child: "subprocess.Popen[bytes]", steps: _Steps, limits: Limits) -> bool:
+    """Take events until the payload's stdout ends; False when a step took too long."""
+    lines: queue.Queue[bytes | None] = queue.Queue()
+    assert child.stdout is not None
+    threading.Thread(target=_pump, args=(child.stdout, lines), daemon=True).start()
+    allowed = limits.start_s
+    while True:
+        deadline = time.monotonic() + allowed
+        try:
+            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return False
+        if line is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=10)
+            return True
+        steps.take(msgspec.json.decode(line))
+        allowed = limits.step_s
+        if steps.ended:
+            return True
+
+
+def _pump(stream: IO[bytes], lines: "queue.Queue[bytes | None]") -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
+
+
+def _kill_group(child: "subprocess.Popen[bytes]") -> None:
+    """End the payload and every worker that it left."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if child.poll() is None:
+                # A payload that has said its last word is given a moment to leave by itself.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(timeout=2)
+            os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
+    child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
+
+
+def _verdict(status: int, finished: bool, kills_before: int | None) -> tuple[DeathKind, str]:
+    if not finished:
+        return "timeout", "it took too long and was ended"
+    kills = host.oom_kills()
+    if status == -signal.SIGKILL and kills is not None and kills_before is not None and kills > kills_before:
+        return "out-of-memory", "the kernel killed it for memory"
+    return ("signal" if status < 0 else "exit"), _how(status)
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        try:
+            return f"killed by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"killed by signal {-status}"
+    return f"exit status {status}"
+
+
+def _tail(stderr: IO[bytes]) -> Sequence[str] | tuple[str, ...]:
+    stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(0, stderr.tell() - 4000))
+    return tuple(line for line in stderr.read().decode(errors="replace").splitlines() if line.strip())[-8:]

@@ -1,0 +1,36 @@
+"""The probes, in families of one module each."""
+
+from recorder import record
+
+
+class Probe:
+    """An id and the cells under it: pairs of a name and a function without arguments."""
+
+    def __init__(self, id, cells):
+        self.id = id
+        self.cells = cells
+
+    def run(self):
+        """Record each cell in turn; a family that needs an absent library is one absent cell."""
+        try:
+            cells = self.cells()
+        except Exception as error:
+            yield "setup", record(_raising(error))
+            return
+        for name, work in cells:
+            yield name, record(work)
+
+
+def _raising(error):
+    def work():
+        raise error
+
+    return work
+
+
+def all_probes():
+    """Every probe in the order in which they run: those that start threads come last."""
+    from probes import collate, numerics, rng, sampler, workers
+
+    modules = (collate, workers, sampler, rng, numerics)
+    return [Probe(id, cells) for module in modules for id, cells in module.PROBES]

@@ -1,0 +1,53 @@
+"""Taking secrets out of text at capture: URL credentials, channel tokens, token-like variables, home paths."""
+
+import re
+from collections.abc import Iterable
+
+_CREDENTIALS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<login>[^\s/@]+)@", re.IGNORECASE)
+_CHANNEL_TOKEN = re.compile(r"/t/(?!\$|<)[^/\s]+/")
+_QUERY_SECRET = re.compile(
+    r"(?P<key>[?&](?:[a-z0-9_-]*(?:token|secret|password|passwd|signature|credential|api_?key|auth)[a-z0-9_-]*|sig|pat)=)"
+    r"(?!\$)[^&#\s]+",
+    re.IGNORECASE,
+)
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH|COOKIE|SESSION|_PAT$|_PWD$|_KEY$",
+    re.IGNORECASE,
+)
+# A literal environment variable in place of a login is a name, not a secret.
+_PLACEHOLDER = re.compile(r"\$\{?\w+\}?(:\$\{?\w+\}?)?$")
+
+HIDDEN = "<hidden>"
+
+
+def url(text: str) -> str:
+    """`text` without any credential in the URLs that it holds; `${VARIABLES}` in their place are kept."""
+
+    def login(match: re.Match[str]) -> str:
+        return match[0] if _PLACEHOLDER.match(match["login"]) else match["scheme"]
+
+    text = _CREDENTIALS.sub(login, text)
+    text = _CHANNEL_TOKEN.sub(f"/t/{HIDDEN}/", text)
+    return _QUERY_SECRET.sub(rf"\g<key>{HIDDEN}", text)
+
+
+def has_secret(text: str) -> bool:
+    """Whether `url` would take something out of `text`."""
+    return url(text) != text
+
+
+def secret_name(name: str) -> bool:
+    """Whether an environment variable of this name must not be stored."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def folder(text: str, path: str, sign: str) -> str:
+    """`text` with a folder's path written as `sign`; longer names that only begin alike are left."""
+    return re.sub(rf"{re.escape(path)}(?![\w.-])", lambda match: sign, text) if path in text else text
+
+
+def text(value: str, homes: Iterable[str] = ()) -> str:
+    """`value` without credentials, and with each of the home folders written as `~`."""
+    for path in sorted({home.rstrip("/") for home in homes if len(home.rstrip("/")) > 1}, key=len, reverse=True):
+        value = folder(value, path, "~")
+    return url(value)

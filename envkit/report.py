@@ -1,0 +1,169 @@
+"""A report: what an environment on a machine is, how its data path behaves, and how fast it loads."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from envkit import codec
+from envkit.cells import Cell
+from envkit.driver import Driver
+from envkit.errors import InputError
+from envkit.host import Host
+from envkit.prefix import PipRecord
+
+# History of the format. Minor versions add optional fields; a major one would mislead an older reader.
+#   1.0  first version
+FORMAT = "1.0"
+KEY = "envkit-report"
+
+BEHAVIOUR = re.compile(
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|NPY|NUMPY|ATEN|DNNL|ONEDNN|CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|TORCH|PYTORCH"
+    r"|PYTHON|LD|DYLD|MALLOC|TBB|JSIMD|HF|OPENCV)_\w+|PYTHON[A-Z]+|LC_ALL|LANG|TZ|CONDA_PREFIX|CONDA_OVERRIDE_\w+"
+)
+"""Names of variables that change how numerics, loaders or imports behave."""
+
+
+_PROJECTS = {"PIL": "pillow"}
+
+
+class CondaPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """A conda record, by what tells it from others."""
+
+    name: str
+    version: str
+    build: str
+    channel: str
+    sha256: str | None = None
+    md5: str | None = None
+
+
+class EnvironmentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is installed. `conda` is None where there is no conda environment to read: unknown, not empty."""
+
+    name: str | None
+    prefix: str
+    conda: tuple[CondaPackage, ...] | None = None
+    pip: tuple[PipRecord, ...] | None = None
+    lock_digest: str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error as type and text."""
+
+    type: str
+    message: str
+
+
+class Module(msgspec.Struct, frozen=True, kw_only=True):
+    """A module of the data path: whether it can be imported, which version, and from where."""
+
+    state: Literal["ok", "absent", "broken", "killed"]
+    version: str | None = None
+    file: str | None = None
+    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    error: Problem | None = None
+
+    @property
+    def title(self) -> str:
+        """The version, or why there is none."""
+        return self.version or self.state
+
+
+class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
+    """The interpreter, and the modules of the data path in it. An empty part could not be collected."""
+
+    python: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    modules: Mapping[str, Module] = msgspec.field(default_factory=dict)
+    processes: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    libraries: tuple[str, ...] | None = None
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One repeat of one configuration of the benchmark. Seconds; `waits_s` are the gaps after the first batch."""
+
+    workload: str
+    repeat: int
+    workers: int
+    batch_size: int
+    batches: int
+    persistent_workers: bool
+    prefetch_factor: int | None
+    pin_memory: bool
+    start_method: str | None
+    first_batch_s: float
+    waits_s: tuple[float, ...]
+    restart_s: float
+    total_s: float
+    samples_per_s: float | None
+
+
+class Death(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that took its process with it."""
+
+    at: str
+    kind: str
+    detail: str
+    said: tuple[str, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report."""
+
+    format: str = msgspec.field(name=KEY, default=FORMAT)
+    envkit: str
+    host: Host
+    driver: Driver
+    environment: EnvironmentFacts
+    interpreter: Interpreter
+    variables: Mapping[str, str]
+    cells: Mapping[str, Cell] = msgspec.field(default_factory=dict)
+    points: tuple[Point, ...] = ()
+    unmeasured: Mapping[str, str] = msgspec.field(default_factory=dict)
+    deaths: tuple[Death, ...] = ()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version, or the state, of Python and of each module of the data path."""
+        told = {_PROJECTS.get(name, name): module.title for name, module in self.interpreter.modules.items()}
+        python = self.interpreter.python.get("version")
+        return told | ({"python": str(python)} if python else {})
+
+
+def changed_versions(before: Report, after: Report) -> dict[str, str]:
+    """The modules whose version differs, each as `old -> new`."""
+    old, new = before.versions, after.versions
+    return {name: f"{old[name]} -> {new[name]}" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]}
+
+
+def keys_differ(before: Report, after: Report) -> bool:
+    """Whether what keyed streams depend on besides versions differs: MKL in torch, the vendor of the CPU."""
+
+    def key(one: Report) -> tuple[object, object]:
+        torch = one.interpreter.modules.get("torch")
+        return (torch.details.get("mkl") if torch else None), (one.host.cpu_model or "").partition(" ")[0]
+
+    return key(before) != key(after)
+
+
+def read(path: Path) -> Report:
+    """Read a report; raises InputError for another file, for one that is newer, and for every field that is wrong."""
+    document = codec.read_json(path)
+    if not isinstance(document, dict) or KEY not in document:
+        raise InputError(f"{path}: not an envkit report", hint="`envkit probe -o FILE` writes one")
+    version = str(document[KEY])
+    if not re.fullmatch(r"\d+\.\d+", version):
+        raise InputError(f"{path}: {version!r} is no version of the report format")
+    if int(version.partition(".")[0]) > int(FORMAT.partition(".")[0]):
+        raise InputError(
+            f"{path}: report format {version} is newer than this envkit, which reads up to {FORMAT}",
+            hint="update envkit: pip install -U envkit",
+        )
+    return codec.convert(document, Report, str(path))
+
+
+def write(path: Path, report: Report) -> None:
+    """Write a report whole."""
+    codec.write(path, codec.encode(report))

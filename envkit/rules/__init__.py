@@ -1,0 +1,1 @@
+"""Known-bad combinations: one predicate, one message, one source each."""
