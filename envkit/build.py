@@ -1,7 +1,8 @@
 """Lock in, prefix out: built beside its place and moved there whole, so that a half-made one is never found.
 
 Whatever happens, at the prefix there is either nothing new or a finished environment. Unfinished work lies in
-`.NAME.envkit-unfinished` beside it and is cleared by the next build.
+`.NAME.envkit-unfinished-*` beside it and is cleared by the next build. The folder is new each time: a process that
+is just dying may still write into the last one.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import datetime
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -61,8 +63,9 @@ def build(request: Request, *, now: datetime.datetime, tell: Tell = silent) -> B
         _restore(prefix)
         if _already_there(request, digest):
             return Built(prefix=prefix, fresh=False, packages=count)
-        staging = _beside(prefix, "unfinished")
-        _clear(staging)
+        clear_unfinished(prefix)
+        staging = Path(tempfile.mkdtemp(dir=prefix.parent, prefix=f".{prefix.name}.envkit-unfinished-"))
+        staging.chmod(0o755)
         try:
             installed = _fill(staging, request, now, digest, tell)
             _move_in(staging, prefix)
@@ -84,7 +87,7 @@ def check_path(prefix: Path) -> None:
     if offenders:
         raise InputError(
             f"{str(prefix)!r} cannot be a prefix: it holds {' '.join(offenders)!r}",
-            hint="quotes, '$', '\\' and ':' break the scripts that stand in an environment; spaces and accents are fine",
+            hint="quotes, '$', '\\' and ':' break the scripts of an environment; spaces and accents are fine",
         )
     if prefix == Path(prefix.anchor) or prefix == Path.home():
         raise InputError(f"{prefix} cannot be a prefix", hint="give a folder of its own")
@@ -123,6 +126,14 @@ def _beside(prefix: Path, what: str) -> Path:
     return prefix.parent / f".{prefix.name}.envkit-{what}"
 
 
+def clear_unfinished(prefix: Path) -> None:
+    """Clear what killed builds left beside a prefix, as far as it can be cleared now."""
+    start = f".{prefix.name}.envkit-unfinished-"
+    for left in prefix.parent.iterdir():
+        if left.name.startswith(start):
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def _clear(folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
@@ -156,9 +167,7 @@ def _already_there(request: Request, digest: str) -> bool:
     return True
 
 
-def _fill(
-    staging: Path, request: Request, now: datetime.datetime, digest: str, tell: Tell
-) -> engine.Installed:
+def _fill(staging: Path, request: Request, now: datetime.datetime, digest: str, tell: Tell) -> engine.Installed:
     records = request.lock.conda(request.platform)
     question = Question(
         records=records,
@@ -224,8 +233,8 @@ def remove(prefix: Path, tell: Tell = silent) -> None:
     with _alone(prefix, tell), _storage_errors(prefix):
         prefixes.check(prefix)
         tell(Step(stage="remove", item=str(prefix)))
-        aside = _beside(prefix, "unfinished")
-        _clear(aside)
+        clear_unfinished(prefix)
+        aside = _beside(prefix, "unfinished-removed")
         prefix.replace(aside)
         _clear(aside)
     path = places.environments_list()

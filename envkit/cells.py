@@ -190,7 +190,8 @@ def show_value(value: Any) -> str:
         return f"{name.lower()} {value['dtype']} {value['shape']} {content}"
     if "items" in value:
         parts = [
-            f"{item[0]}: {show_value(item[1])}" if isinstance(item, list) else show_value(item) for item in value["items"]
+            f"{item[0]}: {show_value(item[1])}" if isinstance(item, list) else show_value(item)
+            for item in value["items"]
         ]
         return f"{name}({', '.join(parts)})"
     return str(value["value"]) if "value" in value else name

@@ -15,12 +15,13 @@ T = TypeVar("T")
 
 def encode(record: Any) -> bytes:
     """Indented JSON with keys in the order of the record's fields, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(record, enc_hook=_plain), indent=2) + b"\n"
 
 
-def plain(record: Any) -> Any:
-    """The record as dicts, lists, strings and numbers."""
-    return msgspec.to_builtins(record)
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def convert(value: Any, kind: type[T], where: str) -> T:
@@ -38,8 +39,17 @@ def _problems(value: Any, kind: Any, path: str) -> list[str]:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         deeper = [problem for child, sub, at in _children(value, kind, path) for problem in _problems(child, sub, at)]
+        deeper += _missing(value, kind, path)
         return deeper or [str(error).replace("`$", f"`{path}") if "`$" in str(error) else f"{error} - at `{path}`"]
     return []
+
+
+def _missing(value: Any, kind: Any, path: str) -> list[str]:
+    """The required fields that a mapping lacks."""
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict)):
+        return []
+    required = [field.encode_name for field in msgspec.structs.fields(kind) if field.required]
+    return [f"the field `{name}` is missing - at `{path}`" for name in required if name not in value]
 
 
 def _children(value: Any, kind: Any, path: str) -> list[tuple[Any, Any, str]]:
@@ -47,9 +57,7 @@ def _children(value: Any, kind: Any, path: str) -> list[tuple[Any, Any, str]]:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         fields = msgspec.structs.fields(kind)
-        return [
-            (value[f.encode_name], f.type, f"{path}.{f.encode_name}") for f in fields if f.encode_name in value
-        ]
+        return [(value[f.encode_name], f.type, f"{path}.{f.encode_name}") for f in fields if f.encode_name in value]
     if origin in (list, tuple) and isinstance(value, list):
         return [(item, arguments[0], f"{path}[{index}]") for index, item in enumerate(value)]
     if origin is dict and isinstance(value, dict):

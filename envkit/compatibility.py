@@ -10,7 +10,6 @@ from envkit import codec, places
 from envkit.errors import InputError
 from envkit.record import VirtualPackage, parse_virtual, show_virtual
 
-
 CPU = "cpu"
 
 

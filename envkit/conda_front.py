@@ -99,7 +99,9 @@ def _info(arguments: argparse.Namespace) -> dict[str, Any]:
 _ANSWERS = {"create": _create, "install": _install, "update": _install, "list": _list, "info": _info}
 
 
-def _solve(arguments: argparse.Namespace, *, specs: list[str], locked: tuple[CondaRecord, ...]) -> tuple[CondaRecord, ...]:
+def _solve(
+    arguments: argparse.Namespace, *, specs: list[str], locked: tuple[CondaRecord, ...]
+) -> tuple[CondaRecord, ...]:
     from envkit import engine
 
     platform = os.environ.get("CONDA_SUBDIR") or engine.platform()

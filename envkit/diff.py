@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from envkit import cells, stats
+from envkit import cells, names, stats
 from envkit.cells import Difference
 from envkit.report import Module, Report, changed_versions, keys_differ
 from envkit.stats import Change
@@ -86,7 +86,7 @@ def diff(before: Report, after: Report) -> Comparison:
         messages=tuple(groups["messages"]),
         hardware=tuple(groups["hardware"]),
         speed=tuple(speed),
-        packages=(*_modules(before, after), *_packages(before, after)),
+        packages=tuple(_all_packages(before, after)),
         host=_host(before, after),
         equal_cells=len(common) - len(found),
         only_before=len(before.cells.keys() - common),
@@ -125,6 +125,20 @@ def _rates(report: Report) -> dict[tuple[str, int], list[float]]:
         if point.samples_per_s is not None:
             found[point.workload, point.workers].append(point.samples_per_s)
     return found
+
+
+def _all_packages(before: Report, after: Report) -> list[Fact]:
+    """Records and distributions, and the imported versions that these do not already tell."""
+    packages = _packages(before, after)
+    told = {(one.name, _version(one.before), _version(one.after)) for one in packages if one.what == "conda record"}
+    modules = [
+        one for one in _modules(before, after) if (names.conda_name(one.name), one.before, one.after) not in told
+    ]
+    return [*modules, *packages]
+
+
+def _version(text: str | None) -> str | None:
+    return text.partition(" ")[0] if text else None
 
 
 def _modules(before: Report, after: Report) -> list[Fact]:

@@ -128,7 +128,8 @@ def _base_shape(value: Any) -> str:
 def _line(container: Any, key: Any) -> int:
     """The 1-based line of a key of a mapping or an index of a list."""
     try:
-        position = container.lc.key(key) if isinstance(container, dict) else container.lc.item(key)
+        marks = container.lc
+        position = marks.key(key) if isinstance(container, dict) else marks.item(key)
     except (AttributeError, KeyError, TypeError):
         return int(getattr(getattr(container, "lc", None), "line", 0)) + 1
     return int(position[0]) + 1
@@ -250,7 +251,8 @@ def apply(text: str, environment: Environment) -> str:
             section = {"pip": []}
             dependencies.append(section)
         _merge(section["pip"], environment.pip)
-    if environment.variables:
+    held = {str(key): str(value) for key, value in (document.get("variables") or {}).items()}
+    if environment.variables and held != environment.variables:
         document["variables"] = dict(environment.variables)
     if environment.pip_repositories:
         _replace(document, "pip-repositories", environment.pip_repositories)

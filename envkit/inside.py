@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -178,7 +178,7 @@ def _how(status: int) -> str:
     return f"exit status {status}"
 
 
-def _tail(stderr: IO[bytes]) -> Sequence[str] | tuple[str, ...]:
+def _tail(stderr: IO[bytes]) -> tuple[str, ...]:
     stderr.seek(0, os.SEEK_END)
     stderr.seek(max(0, stderr.tell() - 4000))
     return tuple(line for line in stderr.read().decode(errors="replace").splitlines() if line.strip())[-8:]

@@ -93,7 +93,7 @@ def write(
     NetworkError, InputError with the line of a spec or pip line that cannot be read.
     """
     asked = environment.read(source)
-    _check(asked, source)
+    check_readable(asked, source)
     tell(Step(stage="solve", item=", ".join(wanted.platforms)))
     with tempfile.TemporaryDirectory(prefix="envkit-lock-") as scratch:
         text = _lock_text(Path(scratch), asked, source, destination, wanted, update=update, conda=conda)
@@ -105,7 +105,7 @@ def write(
     return locked
 
 
-def _check(asked: Environment, source: Path) -> None:
+def check_readable(asked: Environment, source: Path) -> None:
     """Refuse specs and pip lines that nothing can read, all at once, each with its line."""
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -113,6 +113,7 @@ def _check(asked: Environment, source: Path) -> None:
 
     bad = engine.bad_specs(asked.spec_texts)
     problems = [f"{source}:{item.line}: {item.text}: {bad[item.text]}" for item in asked.specs if item.text in bad]
+    problems += _asked_twice(asked, source)
     for item in asked.pip:
         if item.text.startswith("-"):
             problems.append(f"{source}:{item.line}: {item.text}: an option of pip: conda-lock cannot lock it")
@@ -129,6 +130,19 @@ def _check(asked: Environment, source: Path) -> None:
         )
     if not asked.specs and not asked.pip:
         raise InputError(f"{source}: there is nothing to lock", hint="list packages under `dependencies:`")
+
+
+def _asked_twice(asked: Environment, source: Path) -> list[str]:
+    """Specs of one package that say different things: conda-lock would keep the last one in silence."""
+    problems = []
+    for index, item in enumerate(asked.specs):
+        others = [one for one in asked.specs[:index] if one.name == item.name and one.text != item.text]
+        problems += [
+            f"{source}:{item.line}: {item.text}: asked for as {one.text!r} in line {one.line}: write one spec, such as "
+            f"{item.name}>=1,<2"
+            for one in others[:1]
+        ]
+    return problems
 
 
 def _lock_text(
@@ -304,7 +318,7 @@ def _translated(problem: BaseException, error_file: Path, said: str) -> EnvkitEr
     return ToolError(f"conda-lock failed: {kind}: {text}", details=talk)
 
 
-def _conda_failed(problem: "subprocess.CalledProcessError[str]", text: str) -> EnvkitError:
+def _conda_failed(problem: subprocess.CalledProcessError, text: str) -> EnvkitError:
     """What a real conda, mamba or micromamba said when it could not solve."""
     try:
         answer = json.loads(problem.stdout or "")

@@ -16,11 +16,17 @@ from envkit.errors import BuildError, DamagedPackageError, NetworkError
 from envkit.lock import Package, expand
 from envkit.progress import Step, Tell
 
-_AS_IF_THERE = (
-    "import sys; sys.executable = sys.argv.pop(1); from pip._internal.cli.main import main; sys.exit(main())"
-)
+_AS_IF_THERE = "import sys; sys.executable = sys.argv.pop(1); from pip._internal.cli.main import main; sys.exit(main())"
 # Settings of pip that would put the packages elsewhere or bring others in.
-_DROPPED = ("PIP_TARGET", "PIP_USER", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_CONSTRAINT", "PIP_PYTHON")
+_DROPPED = (
+    "PIP_TARGET",
+    "PIP_USER",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_REQUIRE_VIRTUALENV",
+    "PIP_CONSTRAINT",
+    "PIP_PYTHON",
+)
 
 
 def install(staging: Path, prefix: Path, entries: Sequence[Package], *, offline: bool, tell: Tell) -> None:
@@ -108,17 +114,12 @@ def _failure(entry: Package, said: str) -> Exception:
 
 
 def _check(wheel: Path, entry: Package) -> None:
-    with wheel.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest() if sys.version_info >= (3, 11) else _digest(file.read())
-    if found != entry.hash.sha256:
+    """A cached wheel must still be the locked one."""
+    if hashlib.sha256(wheel.read_bytes()).hexdigest() != entry.hash.sha256:
         wheel.unlink()
         raise DamagedPackageError(
             f"{entry.name} {entry.version}: the cached wheel was damaged; it is removed", hint="run the command again"
         )
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _said(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import platformdirs
 
 from envkit.errors import InputError
 
-_FORBIDDEN_IN_NAME = set('/\\:#$"\'`;&|<>*?!~%=\0\n\r\t')
+_FORBIDDEN_IN_NAME = set("/\\:#$\"'`;&|<>*?!~%=\0\n\r\t")
 
 
 def envs_directories(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -54,7 +54,8 @@ def check_name(name: str) -> None:
     offenders = sorted({character for character in name if character in _FORBIDDEN_IN_NAME})
     if not name or name.strip() != name or name.startswith(("-", ".")) or offenders:
         raise InputError(
-            f"{name!r} cannot be the name of an environment" + (f": it holds {' '.join(offenders)!r}" if offenders else ""),
+            f"{name!r} cannot be the name of an environment"
+            + (f": it holds {' '.join(offenders)!r}" if offenders else ""),
             hint="use letters, digits, '-', '_' and '.'; for any other place give the path with -p",
         )
 

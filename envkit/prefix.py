@@ -106,7 +106,9 @@ def records(prefix: Path) -> tuple[PrefixRecord, ...]:
     found, broken = [], []
     for path in sorted((prefix / "conda-meta").glob("*.json")):
         try:
-            found.append(msgspec.structs.replace(msgspec.json.decode(path.read_bytes(), type=PrefixRecord), file=path.name))
+            found.append(
+                msgspec.structs.replace(msgspec.json.decode(path.read_bytes(), type=PrefixRecord), file=path.name)
+            )
         except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
             broken.append(f"{path.name}: {error}")
     if broken:

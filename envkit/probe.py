@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 import envkit
-from envkit import codec, driver, host, inside, redact, report
+from envkit import codec, driver, host, inside, places, redact, report
 from envkit import prefix as prefixes
 from envkit.bench import Plan
 from envkit.cells import Cell
@@ -22,7 +22,7 @@ _MOST_DEATHS = 30
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The interpreter to ask, the activated variables to ask it in, and its prefix where it is a conda environment's."""
+    """The interpreter to ask, the activated variables to ask it in, and its prefix if it is a conda environment's."""
 
     python: Path
     environ: Mapping[str, str]
@@ -79,9 +79,7 @@ def _ask(target: Target, question: dict[str, Any], collected: _Collected, limits
 
     for _ in range(_MOST_DEATHS):
         asked = question | {"skip": [*collected.done, *(death.at for death in collected.deaths)]}
-        death = inside.ask(
-            target.python, asked, environ=target.environ, on_event=take, limits=limits or Limits()
-        )
+        death = inside.ask(target.python, asked, environ=target.environ, on_event=take, limits=limits or Limits())
         if death is None:
             return
         if death.kind == "unsupported-python":
@@ -128,7 +126,9 @@ def _report(target: Target, collected: _Collected, described: host.Host) -> Repo
         points=tuple(codec.convert(point, Point, "benchmark") for point in collected.points),
         unmeasured=_redacted(collected.unmeasured, replacements),
         deaths=tuple(
-            report.Death(at=one.at, kind=one.kind, detail=one.detail, said=tuple(_redacted(list(one.said), replacements)))
+            report.Death(
+                at=one.at, kind=one.kind, detail=one.detail, said=tuple(_redacted(list(one.said), replacements))
+            )
             for one in collected.deaths
         ),
     )
@@ -137,7 +137,7 @@ def _report(target: Target, collected: _Collected, described: host.Host) -> Repo
 def _replacements(target: Target) -> tuple[tuple[str, str], ...]:
     """Paths that say something of the person or the machine, and what stands for them; the longest first."""
     homes = {str(Path.home()), os.path.realpath(Path.home())}
-    pairs = {home: "~" for home in homes if len(home) > 1}
+    pairs = {home: "~" for home in homes if len(home) > 1} | {str(places.payload()): "<payload>"}
     if target.prefix is not None:
         pairs |= {str(target.prefix): "<prefix>", os.path.realpath(target.prefix): "<prefix>"}
     return tuple(sorted(pairs.items(), key=lambda pair: -len(pair[0])))

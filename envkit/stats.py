@@ -38,7 +38,9 @@ def compare(before: Sequence[float], after: Sequence[float], *, margin: float = 
     va, vb = statistics.variance(a) / len(a), statistics.variance(b) / len(b)
     half = _t95(va, len(a), vb, len(b)) * math.sqrt(va + vb)
     low, high = math.exp(difference - half), math.exp(difference + half)
-    return Change(ratio=math.exp(difference), low=low, high=high, answer=_answer(math.exp(difference), low, high, margin))
+    return Change(
+        ratio=math.exp(difference), low=low, high=high, answer=_answer(math.exp(difference), low, high, margin)
+    )
 
 
 def _t95(va: float, na: int, vb: float, nb: int) -> float:

@@ -5,7 +5,9 @@ import msgspec
 from envkit import compatibility, environment, places
 from envkit.environment import Environment, Item
 from envkit.errors import InputError
-from envkit.spec import Spec
+from envkit.spec import NO_TORCH, Spec
+
+_TORCH_FAMILY = ("pytorch", "pytorch-gpu", "pytorch-cuda", "cuda-version", "cudatoolkit", "mkl")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,16 +21,19 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 def choose(spec: Spec) -> Choice:
     """The environment for a spec: its template with the asked versions, channels and packages put in."""
-    row = compatibility.row_for(spec.cuda, python=spec.python, torch=spec.torch)
+    torch = None if spec.torch == NO_TORCH else spec.torch
+    row = compatibility.row_for(spec.cuda, python=spec.python, torch=torch)
     path = places.templates() / row.file
     text = path.read_text(encoding="utf-8")
     wanted = environment.parse(text, row.file)
     specs = {item.name: item.text for item in wanted.specs}
     if spec.python is not None:
         specs["python"] = f"python={spec.python}"
-    if spec.torch is not None:
-        specs["pytorch"] = _with_version(specs["pytorch"], spec.torch)
-    for pin in compatibility.pins_for(spec.torch):
+    if spec.torch == NO_TORCH:
+        specs = {name: text for name, text in specs.items() if name not in _TORCH_FAMILY}
+    if torch is not None:
+        specs["pytorch"] = _with_version(specs["pytorch"], torch)
+    for pin in compatibility.pins_for(torch):
         specs[Item(text=pin).name] = pin
     for added in spec.add:
         specs[_name(added, "--add")] = added

@@ -9,8 +9,8 @@ import msgspec
 from envkit import cells, files, names, redact
 from envkit import prefix as prefixes
 from envkit.files import Checked
-from envkit.locker import Freshness
 from envkit.lock import Lock, Package
+from envkit.locker import Freshness
 from envkit.prefix import PipRecord, PrefixRecord
 from envkit.progress import Step, Tell, silent
 from envkit.record import CondaRecord
@@ -236,9 +236,7 @@ def _pip(subject: Subject, pip: Sequence[PipRecord], over: set[str]) -> list[Fin
 
 
 def _missing_pip(locked: Package, again: str) -> Finding:
-    return Finding(
-        code="pip-missing", item=locked.name, expected=locked.version, found="no distribution", next=again
-    )
+    return Finding(code="pip-missing", item=locked.name, expected=locked.version, found="no distribution", next=again)
 
 
 def _origins(subject: Subject) -> list[Finding]:

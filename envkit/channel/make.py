@@ -13,6 +13,7 @@ from envkit.channel import interpreter, wheel
 from envkit.errors import InputError, NetworkError
 from envkit.progress import Step, Tell, silent
 
+
 class Made(msgspec.Struct, frozen=True, kw_only=True):
     """What a run of `make` wrote."""
 

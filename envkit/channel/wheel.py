@@ -127,9 +127,7 @@ def _entry_points(archive: zipfile.ZipFile, info_folder: str) -> tuple[str, ...]
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string(archive.read(name).decode())
     sections = [parser[section] for section in ("console_scripts", "gui_scripts") if parser.has_section(section)]
-    return tuple(
-        f"{point} = {value.split('[')[0].strip()}" for section in sections for point, value in section.items()
-    )
+    return tuple(f"{point} = {value.split('[')[0].strip()}" for section in sections for point, value in section.items())
 
 
 def _scripts(points: tuple[str, ...], minor: str) -> Iterator[tuple[str, File]]:

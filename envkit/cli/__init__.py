@@ -1,7 +1,9 @@
 """The command line: a table of contents, one door for errors. Commands are imported when they are called."""
 
 import importlib
+import itertools
 import os
+import signal
 import sys
 from typing import Any
 
@@ -60,6 +62,7 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line; every expected failure leaves here with its own exit code."""
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         status = group.main(standalone_mode=False, prog_name="envkit")
     except EnvkitError as error:
@@ -81,6 +84,11 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def _terminated(number: int, frame: object) -> None:
+    """SIGTERM cleans up like Ctrl-C."""
+    raise KeyboardInterrupt
+
+
 def _show(error: EnvkitError) -> None:
     """The error for people on stderr; with --json also as a record on stdout."""
     click.echo(f"error: {error.message}", err=True)
@@ -95,7 +103,7 @@ def _show(error: EnvkitError) -> None:
 
 
 def _json_format(arguments: list[str]) -> bool:
-    return any(one == "--format" and two == "json" for one, two in zip(arguments, arguments[1:], strict=False))
+    return any(one == "--format" and two == "json" for one, two in itertools.pairwise(arguments))
 
 
 def _record(error: EnvkitError) -> dict[str, Any]:

@@ -18,7 +18,9 @@ def command() -> None:
 
 @command.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--python", "pythons", multiple=True, type=click.Path(path_type=Path), metavar="EXE", help="An interpreter.")
+@click.option(
+    "--python", "pythons", multiple=True, type=click.Path(path_type=Path), metavar="EXE", help="An interpreter."
+)
 @click.option("--wheel", "wheels", multiple=True, metavar="REQ", help="A requirement, with all that it needs.")
 @click.option("--wheel-python", "wheel_pythons", multiple=True, metavar="3.11", help="Only for this Python.")
 @options.as_json

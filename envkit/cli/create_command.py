@@ -15,8 +15,10 @@ STAGES = ("spec", "lock", "build")
 @options.name_or_prefix
 @click.option("--cuda", default="auto", show_default=True, metavar="auto|cpu|11.8", help="CUDA to build for.")
 @click.option("--python", "python_version", metavar="3.10", help="Python version.")
-@click.option("--torch", "torch_version", metavar="2.3", help="torch version.")
-@click.option("--channel", "channels", multiple=True, metavar="NAME|URL|DIR", help="Channels, instead of the template's.")
+@click.option("--torch", "torch_version", metavar="2.3|none", help="torch version; none leaves it out.")
+@click.option(
+    "--channel", "channels", multiple=True, metavar="NAME|URL|DIR", help="Channels, instead of the template's."
+)
 @click.option("--add", multiple=True, metavar="SPEC", help="A further conda package.")
 @click.option("--pip", multiple=True, metavar="REQ", help="A package from the package index.")
 @click.option("-d", "--directory", type=click.Path(path_type=Path), default=Path(), help="Where the files go.")
@@ -49,7 +51,7 @@ def command(**given: Any) -> None:
             render.say(f"wrote {path}")
     if made.prefix is not None:
         render.say(f"environment {made.prefix}")
-        render.say(f"use it with: envkit run {made.selector} -- python, or: eval \"$(envkit activate {made.selector})\"")
+        render.say(f'use it with: envkit run {made.selector} -- python, or: eval "$(envkit activate {made.selector})"')
     for line in made.summary:
         render.say(line)
 

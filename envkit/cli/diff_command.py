@@ -37,9 +37,18 @@ def command(before: Path, after: Path, form: str, output: Path | None, fail_on: 
     if as_json or form == "json":
         text = codec.encode(compared).decode()
     else:
-        text = diff_text.render(compared, before.name, after.name, markdown=form == "markdown")
+        text = diff_text.render(compared, *_labels(before, after), markdown=form == "markdown")
     if output is not None:
         codec.write(output, text.encode())
     else:
         render.say(text.rstrip("\n"))
     raise SystemExit(1 if compared.fails(fail_on) else 0)
+
+
+def _labels(before: Path, after: Path) -> tuple[str, str]:
+    """The files' names, with as many of their folders as it takes to tell them apart."""
+    one, two = before.absolute().parts, after.absolute().parts
+    for count in range(1, max(len(one), len(two)) + 1):
+        if one[-count:] != two[-count:]:
+            return "/".join(one[-count:]), "/".join(two[-count:])
+    return before.name, after.name

@@ -25,7 +25,9 @@ def render(compared: Comparison, before: str, after: str, *, markdown: bool) -> 
     return "\n".join([_head(compared, before, after), *parts, _equal(compared)]) + "\n"
 
 
-def _section(name: str, what: str, headers: Sequence[str], rows: list[Sequence[str]]) -> tuple[str, Sequence[str], list]:  # type: ignore[type-arg]
+def _section(
+    name: str, what: str, headers: Sequence[str], rows: list[Sequence[str]]
+) -> tuple[str, Sequence[str], list]:  # type: ignore[type-arg]
     return f"{name}: {what}".rstrip(": "), headers, rows
 
 
@@ -93,7 +95,9 @@ def _text(title: str, headers: Sequence[str], rows: list[Sequence[str]]) -> str:
         shown.add_row(*(Text(part) for part in row))
     out = io.StringIO()
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    Console(file=out, width=None if sys.stdout.isatty() else 160, force_terminal=colour, no_color=not colour).print(shown)
+    Console(file=out, width=None if sys.stdout.isatty() else 160, force_terminal=colour, no_color=not colour).print(
+        shown
+    )
     return out.getvalue().rstrip() + "\n"
 
 

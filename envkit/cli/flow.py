@@ -1,7 +1,6 @@
 """Arrows that more than one command walks: a lock for a file, a build of a lock, a look at an interpreter."""
 
 import datetime
-import os
 from pathlib import Path
 
 from envkit import build, engine, environment, host, lock, locker
@@ -35,11 +34,11 @@ def target(asked: Environment, *, cuda: str | None, platforms: tuple[str, ...], 
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file is a lock rather than an environment.yml."""
+    """Whether a file is a lock, of whatever tool, rather than an environment.yml: by its top-level keys."""
     from envkit import codec
 
-    head = codec.read_text(path)
-    return any(line.startswith("package:") for line in head.splitlines()) and "metadata:" in head
+    keys = {line.partition(":")[0] for line in codec.read_text(path).splitlines() if line[:1].isalpha()}
+    return "version" in keys and bool(keys & {"package", "packages"}) and "dependencies" not in keys
 
 
 def request(path: Path, given_lock: Path | None) -> tuple[Environment | None, Path, Lock, Freshness | None]:
@@ -94,9 +93,3 @@ def refuse_stale(freshness: Freshness | None, source: Path) -> None:
 def cores() -> int:
     """Cores to use for parallel work."""
     return host.usable_cores()
-
-
-def home_free(path: Path) -> str:
-    """A path for people, with the home folder short."""
-    home = os.path.expanduser("~")
-    return str(path).replace(home, "~", 1) if str(path).startswith(home + os.sep) else str(path)

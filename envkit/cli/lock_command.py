@@ -9,11 +9,15 @@ from envkit.cli import options, render
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path), metavar="ENVIRONMENT.YML")
-@click.option("--platform", "platforms", multiple=True, metavar="P", help="linux-64, osx-arm64, ...; this one by default.")
+@click.option(
+    "--platform", "platforms", multiple=True, metavar="P", help="linux-64, osx-arm64, ...; this one by default."
+)
 @click.option("--update", multiple=True, metavar="PKG", help="Move only this package, as far as that can be.")
 @click.option("--check", is_flag=True, help="Only tell whether the lock is fresh: exit 0 or 1, nothing is solved.")
 @click.option("--cuda", metavar="cpu|11.8", help="CUDA of the target; read from the specs by default.")
-@click.option("--conda", type=click.Path(path_type=Path), metavar="EXE", help="Solve with this conda, mamba or micromamba.")
+@click.option(
+    "--conda", type=click.Path(path_type=Path), metavar="EXE", help="Solve with this conda, mamba or micromamba."
+)
 @click.option("--lock", "lock_path", type=click.Path(path_type=Path), help="The lock; conda-lock.yml beside the file.")
 @options.as_json
 @options.talk

@@ -25,7 +25,9 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def name_or_prefix(function: F) -> F:
     """-n NAME or -p PREFIX."""
-    function = click.option("-p", "--prefix", type=click.Path(path_type=Path), help="Path of the environment.")(function)
+    function = click.option("-p", "--prefix", type=click.Path(path_type=Path), help="Path of the environment.")(
+        function
+    )
     return click.option("-n", "--name", shell_complete=_names, help="Name of the environment.")(function)
 
 
@@ -59,7 +61,8 @@ def prefix_from(name: str | None, prefix: Path | None, fallback: str | None = No
     if name is not None and prefix is not None:
         raise InputError("give -n or -p, not both")
     if prefix is not None:
-        return Path(os.path.abspath(prefix.expanduser()))
+        # Absolute but not resolved: a link to a prefix is a place of its own for conda too.
+        return Path(os.path.abspath(prefix.expanduser()))  # noqa: PTH100
     chosen = name if name is not None else fallback
     if chosen is None:
         raise InputError("which environment?", hint="give -n NAME or -p PREFIX")
@@ -117,8 +120,8 @@ def _executable(path: Path) -> Path:
     """An interpreter by path, or by name on PATH."""
     import shutil
 
-    found = shutil.which(str(path))
+    found = str(path) if path.is_file() else shutil.which(str(path))
     if found is None:
         raise InputError(f"--python {path}: no such program", hint="give the path of an interpreter")
     # Not resolved: an interpreter of a virtual environment is known by its own place.
-    return Path(os.path.abspath(found))
+    return Path(os.path.abspath(found))  # noqa: PTH100

@@ -6,13 +6,16 @@ import hashlib
 import json
 import os
 import sys
+import threading
 import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import platformdirs
 
+from envkit import redact
 from envkit.engine import translate
 from envkit.engine.install import Failure, Installed, Line, Question
 from envkit.engine.solve import _to_rattler
@@ -46,7 +49,8 @@ def main() -> None:
     def say(line: Line) -> None:
         answer.write(msgspec.json.encode(line).decode() + "\n")
 
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    question = msgspec.json.decode(sys.stdin.buffer.readline(), type=Question)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
         say(Line(installed=_install(question, say)))
     except EnvkitError as error:
@@ -55,8 +59,16 @@ def main() -> None:
     os._exit(0)
 
 
+def _leave_with_parent() -> None:
+    """A parent that was killed must not leave an installer behind that goes on writing."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
 def _install(question: Question, say: Any) -> Installed:
     _check_local_packages(question.records)
+    if question.offline:
+        _check_cached(question.records)
     folder = Path(question.folder)
     try:
         asyncio.run(_link(question, Reporter(say, len(question.records))))
@@ -73,20 +85,33 @@ async def _link(question: Question, reporter: "Reporter") -> None:
         question.folder,
         alternative_target_prefix=question.prefix,
         platform=Subdir(question.platform),
-        client=_offline_client() if question.offline else Client.default_client(max_retries=3),
+        client=Client.default_client(max_retries=3),
         execute_link_scripts=False,
         show_progress=False,
         # The wrapper hands the list on as it is, so it must hold the inner objects.
-        requested_specs=[MatchSpec(spec, strict=False)._match_spec for spec in question.specs],  # type: ignore[misc]
+        requested_specs=[MatchSpec(spec, strict=False)._match_spec for spec in question.specs],
         reporter=reporter,
     )
 
 
-def _offline_client() -> Any:
-    from rattler import Client
-    from rattler.networking.middleware import MirrorMiddleware  # noqa: F401
+def _check_cached(records: tuple[CondaRecord, ...]) -> None:
+    """Without a network, everything that is not a file here must be in rattler's cache."""
+    from rattler import PackageCache
 
-    return Client.default_client(max_retries=0, timeout=1)
+    cached = asyncio.run(PackageCache(_cache()).index())
+    missing = [
+        one.fn for one in records if not one.url.startswith("file:") and not cached.contains_record(_to_rattler(one))
+    ]
+    if missing:
+        raise NetworkError(
+            f"{len(missing)} package(s) are not in the cache", details=tuple(missing), hint="build without --offline"
+        )
+
+
+def _cache() -> Path:
+    """rattler's package cache, where it looks itself."""
+    given = os.environ.get("RATTLER_CACHE_DIR")
+    return (Path(given) if given else platformdirs.user_cache_path("rattler", appauthor=False) / "cache") / "pkgs"
 
 
 def _check_local_packages(records: tuple[CondaRecord, ...]) -> None:
@@ -173,6 +198,8 @@ def _complete_records(folder: Path) -> tuple[str, ...]:
         if index.is_file():
             own = json.loads(index.read_text(encoding="utf-8"))
             record.update({key: own[key] for key in _COMPLETED if own.get(key) is not None})
+        # A login that fetched the package is not to stand in the environment.
+        record.update({key: redact.url(record[key]) for key in ("url", "channel") if record.get(key)})
         path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2))
     return tuple(scripts)
 

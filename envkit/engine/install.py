@@ -77,8 +77,9 @@ def install(question: Question, tell: Tell) -> Installed:
 
 def _talk(child: "subprocess.Popen[bytes]", question: Question, tell: Tell) -> Sequence[Line]:
     assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(msgspec.json.encode(question))
-    child.stdin.close()
+    # stdin stays open: when it ends, this process is gone, and the child leaves too.
+    child.stdin.write(msgspec.json.encode(question) + b"\n")
+    child.stdin.flush()
     kept = []
     for raw in child.stdout:
         line = msgspec.json.decode(raw, type=Line)

@@ -20,9 +20,7 @@ def host_packages() -> tuple[VirtualPackage, ...]:
     found = [package.into_generic() for package in Detected.detect(VirtualPackageOverrides.from_env())]
     return tuple(
         sorted(
-            VirtualPackage(
-                name=package.name.normalized, version=str(package.version), build=str(package.build_string)
-            )
+            VirtualPackage(name=package.name.normalized, version=str(package.version), build=str(package.build_string))
             for package in found
         )
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_ALIAS = "https://conda.anaconda.org/"
 _DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 _RETRIES = 3
+_MOST_LINES = 24
 
 
 def solve(
@@ -131,12 +132,12 @@ async def _without_candidates(
     specs: Sequence[str], matches: "list[MatchSpec]", sources: "list[Channel]", platform: str
 ) -> list[str]:
     """A line for each spec that no record of the channels matches, with the nearest versions that exist."""
-    names = [match.name.normalized for match in matches if match.name is not None]  # type: ignore[attr-defined]
+    names = [match.name.normalized for match in matches if match.name is not None]
     found = await _gateway().query(sources, [platform, "noarch"], names, recursive=False)  # type: ignore[list-item]
     records = [record for part in found for record in part]
     lines = []
     for spec, match in zip(specs, matches, strict=True):
-        name = match.name.normalized if match.name is not None else ""  # type: ignore[attr-defined]
+        name = match.name.normalized if match.name is not None else ""
         if name.startswith("__") or any(match.matches(record) for record in records):
             continue
         versions = sorted({record.version for record in records if record.name.normalized == name})
@@ -155,9 +156,11 @@ def _unsolvable(
             details=tuple(missing),
             hint="change these specs or add the channel that has them",
         )
+    lines = [line for line in failure.message.splitlines() if line.strip()]
+    more = [f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
     return UnsolvableError(
         f"no set of packages fits on {platform} from {where}",
-        details=tuple(line for line in failure.message.splitlines() if line.strip()),
+        details=tuple(lines[:_MOST_LINES] + more),
         hint="loosen one of the specs named above",
     )
 
@@ -205,5 +208,3 @@ def _from_rattler(record: "RepoDataRecord") -> CondaRecord:
         depends=tuple(record.depends),
         constrains=tuple(record.constrains),
     )
-
-

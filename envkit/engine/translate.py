@@ -16,7 +16,9 @@ from envkit.errors import (
 _STATUS = re.compile(r"HTTP status \w+ error \((?P<status>\d+)[^)]*\) for url \((?P<url>[^)]+)\)")
 _UNREACHED = re.compile(r"error sending request for url \((?P<url>[^)]+)\)")
 _NO_CHANNEL = re.compile(r"could not find subdir '(?P<subdir>[^']+)' in channel '(?P<channel>[^']+)'")
-_HASH = re.compile(r"hash mismatch .*?(?P<file>[^/\s]+\.(?:conda|tar\.bz2)).*expected (?P<expected>\w+), got (?P<got>\w+)")
+_HASH = re.compile(
+    r"hash mismatch .*?(?P<file>[^/\s]+\.(?:conda|tar\.bz2)).*expected (?P<expected>\w+), got (?P<got>\w+)"
+)
 _FETCHED = re.compile(r"failed to fetch (?P<file>\S+)")
 _DAMAGE = re.compile(
     r"invalid checksum|failed to unpack|unexpected end of file|end of file before|error decoding response body"
@@ -67,7 +69,8 @@ def _hash(text: str) -> EnvkitError | None:
 def wrong_hash(file: str, *, expected: str, found: str) -> DamagedPackageError:
     """The error for a package whose bytes are not those of the lock."""
     return DamagedPackageError(
-        f"{file}: the channel serves other bytes than the lock names (sha256 {found[:16]}..., expected {expected[:16]}...)",
+        f"{file}: the channel serves other bytes than the lock names",
+        details=(f"expected {expected}", f"found    {found}"),
         hint="lock again if the channel replaced the package; otherwise do not trust it",
     )
 
@@ -84,7 +87,9 @@ def _storage(text: str) -> EnvkitError | None:
 def _network(text: str) -> EnvkitError | None:
     status, unreached = _STATUS.search(text), _UNREACHED.search(text)
     if status is not None:
-        hint = "the server is in trouble: try again later" if status["status"][0] == "5" else "lock again: it may be gone"
+        hint = (
+            "the server is in trouble: try again later" if status["status"][0] == "5" else "lock again: it may be gone"
+        )
         return NetworkError(f"{status['url']} answered {status['status']}", hint=hint)
     if unreached is not None:
         reason = text.splitlines()[-1].removeprefix("Caused by: ")
@@ -99,5 +104,6 @@ def _damage(text: str) -> EnvkitError | None:
     what = match["file"] if match else "the channel's index"
     reason = text.splitlines()[-1].removeprefix("Caused by: ")
     return DamagedPackageError(
-        f"{what} is truncated or damaged: {reason}", hint="run the command again; if it stays, the channel's copy is bad"
+        f"{what} is truncated or damaged: {reason}",
+        hint="run the command again; if it stays, the channel's copy is bad",
     )

@@ -155,7 +155,10 @@ def describe_error(error):
 
 _TEMPLATES = (
     ("collate.unsupported_type", r"batch must contain .*found <class '(?P<type>[^']+)'>"),
-    ("collate.stack_shape", r"equal size, but got (?P<a>\[[^\]]*\]) at entry 0 and (?P<b>\[[^\]]*\]) at entry (?P<entry>\d+)"),
+    (
+        "collate.stack_shape",
+        r"equal size, but got (?P<a>\[[^\]]*\]) at entry 0 and (?P<b>\[[^\]]*\]) at entry (?P<entry>\d+)",
+    ),
     ("collate.not_tensor", r"expected Tensor as element (?P<entry>\d+) in argument 0, but got (?P<type>\w+)"),
     ("collate.ragged", r"each element in list of batch should be of equal size"),
     ("collate.not_resizable", r"Trying to resize storage that is not resizable"),

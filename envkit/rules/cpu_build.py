@@ -23,7 +23,7 @@ class HasBuild(Protocol):
 
 
 def is_cuda(build: str) -> bool:
-    """Whether a build string of the torch family is a CUDA build: `py3.11_cuda11.8_...`, `py311_cu118`, `cuda_py312_h..`."""
+    """Whether a build string of the torch family is CUDA's: `py3.11_cuda11.8_..`, `py311_cu118`, `cuda_py312_..`."""
     return re.search(r"cuda|cu_?\d", build) is not None
 
 

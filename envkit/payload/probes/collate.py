@@ -117,7 +117,7 @@ def none():
             int_then_none=lambda: [1, None],
             str_then_none=lambda: ["a", None],
             inner_none=lambda: [{"m": None}, {"m": None}],
-            empty=lambda: [],
+            empty=list,
         )
     )
 
@@ -175,10 +175,11 @@ def shapes():
 def numpy():
     """Arrays and scalars of NumPy."""
     import numpy as np
-
     import torch
 
-    kinds = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 longdouble".split()
+    kinds = (
+        "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 longdouble".split()
+    )
     cells = [
         ("arr_" + kind, lambda kind=kind: _collate([np.arange(3).astype(kind), np.arange(3).astype(kind)]))
         for kind in kinds

@@ -8,9 +8,6 @@ def torch_streams():
     import torch
     from torch import nn
 
-    def weights(module):
-        return [parameter.detach() for parameter in module.parameters()]
-
     draws = {
         "rand": lambda: torch.rand(8),
         "rand_f64": lambda: torch.rand(8, dtype=torch.float64),
@@ -33,19 +30,21 @@ def torch_streams():
         "geometric": lambda: torch.empty(8).geometric_(0.3),
         "poisson": lambda: torch.poisson(torch.full((8,), 3.0)),
         "dropout": lambda: nn.functional.dropout(torch.ones(16), 0.5),
-        "linear_init": lambda: weights(nn.Linear(3, 2)),
+        "linear_init": lambda: [parameter.detach() for parameter in nn.Linear(3, 2).parameters()],
         "generator": lambda: torch.rand(4, generator=torch.Generator().manual_seed(5)),
         "state": lambda: (torch.rand(3), torch.get_rng_state())[1],
     }
+    return [(name, _seeded(draw)) for name, draw in draws.items()]
 
-    def seeded(draw):
-        def run():
-            torch.manual_seed(0)
-            return draw()
 
-        return run
+def _seeded(draw):
+    def run():
+        import torch
 
-    return [(name, seeded(draw)) for name, draw in draws.items()]
+        torch.manual_seed(0)
+        return draw()
+
+    return run
 
 
 def numpy_streams():

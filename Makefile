@@ -1,0 +1,44 @@
+# Two commands do everything on a machine with Python >= 3.10 and make: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check format lint types layers payload tests dist bench clean
+
+demo: .venv/installed
+	tools/demo.sh
+
+test: .venv/installed
+	$(BIN)/pytest
+
+check: .venv/installed format lint types layers payload test dist
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[channel,dev]'
+	touch $@
+
+format: .venv/installed
+	$(BIN)/ruff format --check .
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+
+types: .venv/installed
+	$(BIN)/mypy
+
+layers: .venv/installed
+	$(BIN)/lint-imports
+
+payload: .venv/installed
+	$(BIN)/vermin --quiet --target=3.8- --violations --eval-annotations envkit/payload
+
+dist: .venv/installed
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist .
+	$(BIN)/python tools/dist_files.py
+
+bench: .venv/installed
+	$(BIN)/python tests/benchmarks/run.py
+
+clean:
+	rm -rf .demo .cache dist

@@ -1,0 +1,159 @@
+"""Comparing reports: groups by consequence, suspects first, and four answers for speed."""
+
+import json
+
+import msgspec
+import pytest
+from test_probe import debian_report, torch_report  # noqa: F401
+
+from envkit import diff, report, stats
+from envkit.cells import Cell, compare
+from envkit.report import Report
+
+
+@pytest.fixture
+def files(torch_report, debian_report, tmp_path):  # noqa: F811
+    report.write(tmp_path / "a.json", torch_report)
+    report.write(tmp_path / "deb.json", debian_report)
+    return tmp_path / "a.json", tmp_path / "deb.json"
+
+
+def test_a_report_does_not_differ_from_itself(torch_project, envkit):
+    path = torch_project / "environment.report.json"
+    assert "no difference" in envkit("diff", path, path).stdout
+    answer = json.loads(envkit("diff", path, path, "--format", "json").stdout)
+    assert {one["change"]["answer"] for one in answer["speed"]} == {"same"}
+
+
+def test_two_torches_differ_as_documented_with_torch_as_the_suspect(files, envkit):
+    """Ground truth: the probe list, section 2."""
+    told = envkit("diff", *files, "--format", "json", status=1)
+    answer = json.loads(told.stdout)
+    breaks = {one["id"]: one for one in answer["breaks"]}
+    results = {one["id"]: one for one in answer["results"]}
+    assert {"collate.numpy/arr_uint16", "collate.numpy/arr_uint32", "collate.numpy/arr_uint64"} <= breaks.keys()
+    assert {"collate.mappings/counter", "collate.mappings/mydictarg", "collate.mappings/defaultdict"} <= results.keys()
+    assert breaks["collate.numpy/arr_uint16"]["suspects"][0].startswith("torch 2.13.0+cpu -> 1.13")
+    assert breaks["rng.numpy/generator_spawn"]["suspects"] == [f"numpy {_change(answer, 'numpy')}"]
+    assert not [one for one in answer["results"] if one["kind"] == "unexplained"]
+    assert answer["equal_cells"] > 190
+    assert any("conda records of the second report" in line for line in answer["unknown"])
+
+
+def _change(answer: dict, name: str) -> str:
+    fact = next(one for one in answer["packages"] if one["name"] == name)
+    return f"{fact['before']} -> {fact['after']}"
+
+
+def test_text_and_markdown_lead_with_what_breaks(files, envkit):
+    text = envkit("diff", *files, status=1).stdout
+    assert text.index("breaks:") < text.index("results:") < text.index("packages") < text.index("host")
+    markdown = envkit("diff", *files, "--format", "markdown", status=1).stdout
+    assert "### breaks" in markdown
+    assert "| collate.numpy/arr_uint16 |" in markdown
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("any", 1), ("results", 1), ("breaks", 1), ("speed", 0)])
+def test_the_exit_status_follows_the_group_named(fail_on, status, files, envkit):
+    envkit("diff", *files, "--fail-on", fail_on, status=status)
+
+
+def test_output_goes_to_a_file(files, envkit, tmp_path):
+    told = envkit("diff", *files, "-o", tmp_path / "d.md", "--format", "markdown", status=1)
+    assert told.stdout == ""
+    assert "### breaks" in (tmp_path / "d.md").read_text()
+
+
+def _changed(one: Report, **cells: Cell) -> Report:
+    return msgspec.structs.replace(one, cells=dict(one.cells) | cells)
+
+
+def test_same_versions_with_another_behaviour_is_the_loudest(torch_report):  # noqa: F811
+    other = Cell(kind="ok", value={"type": "int", "value": "7"})
+    found = diff.diff(torch_report, _changed(torch_report, **{"num.exact/dot": other}))
+    assert [one.kind for one in found.results] == ["unexplained"]
+    assert found.fails("any")
+
+
+def test_streams_that_depend_on_mkl_or_the_vendor_are_owed_to_the_hardware(torch_report):  # noqa: F811
+    other = Cell(kind="ok", value={"type": "int", "value": "7"})
+    changed = _changed(torch_report, **{"rng.torch/dropout": other})
+    host = msgspec.structs.replace(changed.host, cpu_model="GenuineIntel Xeon")
+    found = diff.diff(torch_report, msgspec.structs.replace(changed, host=host))
+    assert [one.id for one in found.hardware] == ["rng.torch/dropout"]
+    assert not found.fails("any")
+
+
+def test_what_one_report_does_not_know_is_not_a_difference(torch_report):  # noqa: F811
+    blind = msgspec.structs.replace(
+        torch_report, environment=msgspec.structs.replace(torch_report.environment, conda=None, pip=None), points=()
+    )
+    found = diff.diff(torch_report, blind)
+    assert found.packages == ()
+    assert found.speed == ()
+    assert len(found.unknown) == 2
+
+
+def test_a_package_that_moved_is_told_with_its_records(torch_report):  # noqa: F811
+    records = tuple(
+        msgspec.structs.replace(one, version="9.5.0") if one.name == "pillow" else one
+        for one in torch_report.environment.conda
+    )
+    environment = msgspec.structs.replace(torch_report.environment, conda=records)
+    found = diff.diff(torch_report, msgspec.structs.replace(torch_report, environment=environment))
+    assert [(one.name, one.what) for one in found.packages] == [("pillow", "conda record")]
+
+
+def _error(text: str, kind: str = "ValueError", **more) -> Cell:
+    return msgspec.convert({"class": "error", "error": {"type": kind, "message": text, **more}}, Cell)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        (Cell(kind="ok", value={"type": "int", "value": "1"}), _error("x"), "breaks"),
+        (_error("x"), Cell(kind="hang"), "breaks"),
+        (Cell(kind="ok", value={"type": "a.A"}), Cell(kind="ok", value={"type": "a.B"}), "types"),
+        (
+            Cell(kind="ok", value={"type": "T", "dtype": "f", "shape": [1], "sha256": "1"}),
+            Cell(kind="ok", value={"type": "T", "dtype": "f", "shape": [1], "sha256": "2"}),
+            "results",
+        ),
+        (_error("x"), _error("x", "TypeError"), "types"),
+        (_error("x"), _error("y"), "message"),
+        (Cell(kind="ok"), Cell(kind="ok", warnings=(("UserWarning", "careful"),)), "warning"),
+        (Cell(kind="ok"), Cell(kind="ok"), None),
+        (_error("x", raw="/tmp/1"), _error("x", raw="/tmp/2"), None),
+    ],
+)
+def test_the_first_level_that_differs_gives_the_kind(before, after, kind):
+    found = compare({"collate.x/y": before}, {"collate.x/y": after}, changed={"torch": "1 -> 2"})
+    assert [one.kind for one in found] == ([kind] if kind else [])
+
+
+def test_a_patch_release_of_python_is_no_suspect_beside_another_torch():
+    cells = {"collate.x/y": Cell(kind="ok")}, {"collate.x/y": Cell(kind="hang")}
+    changed = {"torch": "1 -> 2", "python": "3.11.2 -> 3.11.7"}
+    assert compare(*cells, changed=changed)[0].suspects == ("torch 1 -> 2",)
+    assert compare(*cells, changed={"python": "3.11.2 -> 3.11.7"})[0].suspects == ("python 3.11.2 -> 3.11.7",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answer"),
+    [
+        ([100, 101, 99, 100, 100], [100, 100, 101, 99, 100], "same"),
+        ([100, 101, 99, 100, 100], [150, 151, 149, 150, 150], "better"),
+        ([100, 101, 99, 100, 100], [50, 51, 49, 50, 50], "worse"),
+        ([100, 160, 60, 100, 90], [100, 150, 70, 120, 100], "unclear"),
+        ([100], [200], "unclear"),
+        ([100], [100], "same"),
+    ],
+)
+def test_speed_has_four_answers(before, after, answer):
+    assert stats.compare(before, after).answer == answer
+
+
+def test_the_interval_holds_the_ratio():
+    change = stats.compare([100, 110, 90], [200, 220, 180])
+    assert change.ratio == pytest.approx(2.0)
+    assert change.low < change.ratio < change.high

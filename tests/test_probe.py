@@ -1,0 +1,264 @@
+"""Probing real interpreters: with torch, without, with one that is broken or kills; and nothing secret is kept."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envkit import inside, probe, report
+from envkit.bench import plan
+from envkit.errors import BrokenEnvironmentError
+from envkit.inside import Limits
+
+DEBIAN = Path("/usr/bin/python3")
+
+
+def _venv(folder: Path, **modules: str) -> Path:
+    """A bare interpreter with modules of our own in its site-packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = next(folder.glob("lib/python3*/site-packages"))
+    for name, text in modules.items():
+        (site / f"{name}.py").write_text(text)
+    return folder / "bin" / "python"
+
+
+def _probe(python: Path, **options) -> report.Report:
+    return probe.probe(probe.Target(python=python, environ=dict(os.environ)), **options)
+
+
+@pytest.fixture(scope="module")
+def torch_report(torch_project) -> report.Report:
+    return report.read(torch_project / "environment.report.json")
+
+
+def test_the_report_of_create_holds_facts_behaviour_and_speed(torch_report):
+    assert torch_report.versions["torch"] == "2.13.0+cpu"
+    assert torch_report.interpreter.modules["torch"].details["mkl"] is True
+    assert torch_report.interpreter.modules["PIL"].details["jpg"]
+    assert {one.name for one in torch_report.environment.conda} >= {"python", "pytorch", "numpy", "pillow"}
+    assert all(one.sha256 for one in torch_report.environment.conda)
+    assert torch_report.deaths == ()
+    assert {point.workload for point in torch_report.points} == {"latency", "jpeg"}
+    assert all(len(point.waits_s) == point.batches - 1 for point in torch_report.points)
+
+
+def test_the_cells_are_what_torch_2_13_answers(torch_report):
+    """Ground truth: the probe list, section 2, and field reports, group (f)."""
+    cells = torch_report.cells
+    assert cells["collate.mappings/counter"].value["items"][0][1]["values"] == ["2", "3"]
+    assert cells["collate.mappings/missing_key"].error.type == "KeyError"
+    assert cells["collate.numbers/int_float"].value["dtype"] == "float32"
+    assert cells["collate.numbers/float_int"].value["dtype"] == "float64"
+    assert cells["collate.numbers/over_int64"].error.message == "Overflow when unpacking long long"
+    assert cells["collate.numpy/arr_uint16"].value["dtype"] == "uint16"
+    assert cells["collate.none/empty"].error.type == "IndexError"
+    assert cells["collate.none/later_none.w0"].error.template == "collate.not_tensor"
+    assert cells["collate.none/later_none.w1"].error.worker.caught == "AttributeError"
+    assert cells["collate.shapes/larger_first.w1"].error.template == "collate.not_resizable"
+    assert cells["collate.shapes/unequal.w0"].error.arguments == {"a": "[3, 4]", "b": "[3, 5]", "entry": "1"}
+    assert cells["collate.shapes/requires_grad.w0"].kind == "ok"
+    assert cells["collate.shapes/requires_grad.w1"].kind == "error"
+    assert cells["worker.errors/json_error.w1"].error.worker.caught == "JSONDecodeError"
+    assert cells["worker.errors/stop_iteration.w0"].value == {"type": "list", "items": []}
+    assert cells["robust.filter_none/naive.w0"].error.type == "IndexError"
+    assert cells["robust.filter_none/safe.w0"].value["items"][1]["type"] == "NoneType"
+    assert [one["value"] for one in cells["sampler.order/random"].value["items"]] != [str(n) for n in range(10)]
+
+
+def test_probing_twice_gives_equal_cells(torch_project, envkit, tmp_path, torch_report):
+    envkit("probe", "-n", "t1", "--no-bench", "-o", tmp_path / "again.json", "-q")
+    again = report.read(tmp_path / "again.json").cells
+    assert again.keys() == torch_report.cells.keys()
+    assert [id for id in again if _compared(again[id]) != _compared(torch_report.cells[id])] == []
+
+
+def _compared(cell):
+    import msgspec
+
+    plain = msgspec.to_builtins(cell)
+    plain.get("error", {}).pop("raw", None)
+    return plain
+
+
+def test_no_secret_and_no_home_path_is_kept(torch_project, envkit, tmp_path):
+    own = {
+        "TORCH_SECRET_TOKEN": "tok-1",
+        "HF_TOKEN": "tok-2",
+        "OMP_PROXY": "http://ada:hunter2@host/x",
+        "PYTHONUSERBASE": f"{Path.home()}/py",
+    }
+    envkit("probe", "-n", "t1", "--no-bench", "-o", tmp_path / "r.json", environ=own)
+    text = (tmp_path / "r.json").read_text()
+    assert not [secret for secret in ("tok-1", "tok-2", "hunter2", str(Path.home())) if secret in text]
+    variables = json.loads(text)["variables"]
+    assert variables["HF_TOKEN"] == "<hidden>"
+    assert variables["OMP_PROXY"] == "http://host/x"
+    assert variables["PYTHONUSERBASE"] == "~/py"
+
+
+def test_an_interpreter_without_torch_is_an_outcome(tmp_path):
+    told = _probe(_venv(tmp_path / "v"))
+    assert told.interpreter.modules["torch"].state == "absent"
+    assert told.cells["rng.python/random"].kind == "ok"
+    assert told.cells["collate.numbers/int"].kind == "absent"
+    assert told.environment.conda is None
+
+
+def test_a_torch_that_cannot_be_loaded_is_an_outcome(tmp_path):
+    told = _probe(_venv(tmp_path / "v", torch="raise OSError('libcudart.so.11.0: cannot open shared object file')"))
+    module = told.interpreter.modules["torch"]
+    assert module.state == "broken"
+    assert "libcudart" in module.error.message
+    assert told.cells["num.exact/setup"].error.type == "OSError"
+    assert told.cells["rng.python/random"].kind == "ok"
+
+
+def test_a_torch_that_kills_the_interpreter_is_an_outcome(tmp_path, envkit):
+    python = _venv(tmp_path / "v", torch="import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    envkit("probe", "--python", python, "-o", tmp_path / "r.json")
+    told = report.read(tmp_path / "r.json")
+    assert told.interpreter.modules["torch"].state == "killed"
+    assert "SIGSEGV" in told.interpreter.modules["torch"].error.message
+    assert told.cells["rng.python/random"].kind == "ok"
+
+
+def test_a_probe_that_hangs_or_dies_costs_only_itself(tmp_path):
+    numpy = (
+        "import os, time\n__version__ = '0'\n__file__ = 'numpy.py'\n"
+        "class random:\n"
+        "    @staticmethod\n"
+        "    def RandomState(seed): time.sleep(60)\n"
+        "    default_rng = SeedSequence = RandomState\n"
+        "def __getattr__(name): raise AttributeError(name)\n"
+    )
+    told = _probe(_venv(tmp_path / "v", numpy=numpy), limits=Limits(step_s=3, start_s=30))
+    assert told.cells["rng.numpy/process"].kind == "hang"
+    assert told.cells["rng.python/random"].kind == "ok"
+    assert [death.kind for death in told.deaths] == ["timeout"]
+
+
+def test_a_benchmark_without_pillow_says_what_it_could_not_measure(tmp_path):
+    told = _probe(_venv(tmp_path / "v"), probes=False, bench=plan(1))
+    assert "jpeg" in told.unmeasured
+
+
+@pytest.mark.parametrize(("script", "said"), [("exit 3", "exit status 3"), ("kill -9 $$", "SIGKILL")])
+def test_an_interpreter_that_does_not_start_is_an_error_with_how(script, said, tmp_path):
+    fake = tmp_path / "python"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    with pytest.raises(BrokenEnvironmentError, match=said):
+        _probe(fake)
+
+
+def test_an_interpreter_of_another_architecture_is_an_error(tmp_path, envkit):
+    fake = tmp_path / "python"
+    fake.write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x02\x00\xb7\x00" + b"\0" * 100)
+    fake.chmod(0o755)
+    told = envkit("probe", "--python", fake, status=6).stderr
+    assert "cannot start: Exec format error" in told
+
+
+@pytest.mark.parametrize("minor", ["3.8", "3.12", "3.13"])
+def test_the_payload_runs_on_other_pythons(minor):
+    import interpreters
+
+    found = interpreters.find(minor)
+    if found is None:
+        pytest.skip(f"NO PYTHON {minor} HERE")
+    told = _probe(Path(found))
+    assert told.versions["python"].startswith(minor)
+    assert told.cells["rng.python/random"].kind == "ok"
+
+
+def test_a_python_that_is_too_old_says_so():
+    import interpreters
+
+    found = interpreters.find("3.7")
+    if found is None:
+        pytest.skip("NO PYTHON 3.7 HERE")
+    with pytest.raises(BrokenEnvironmentError, match=r"needs Python 3\.8"):
+        _probe(Path(found))
+
+
+def test_the_plan_reaches_the_usable_cores_and_beyond_for_waiting_samples():
+    assert plan(2).workers == {"latency": (0, 1, 2, 4, 8), "jpeg": (0, 1, 2)}
+    assert plan(6).workers["jpeg"] == (0, 1, 2, 4, 6)
+    assert max(plan(64).workers["latency"]) == 64
+
+
+def test_a_payload_that_is_left_alone_leaves_no_workers(torch_project):
+    import psutil
+
+    before = {process.pid for process in psutil.process_iter()}
+    target = Path(os.environ["ENVKIT_ENVS_PATH"]) / "t1" / "bin" / "python"
+    seen = []
+
+    def stop(event):
+        seen.append(event)
+        if event.get("id", "").startswith("collate.none"):
+            raise KeyboardInterrupt
+
+    question = {"tasks": ["probes"]}
+    with pytest.raises(KeyboardInterrupt):
+        inside.ask(target, question, environ=dict(os.environ), on_event=stop, limits=Limits())
+    left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before and "payload" in str(p.info["cmdline"])]
+    assert left == []
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_machine_the_report_names_the_card_and_its_kernel_ran(torch_report):
+    from envkit import driver
+
+    told = driver.describe()
+    assert told.state == "ok"
+    assert told.gpus
+    for gpu in torch_report.interpreter.modules["torch"].details["gpus"]:
+        assert gpu["kernel"] is True
+
+
+def _debian_torch() -> bool:
+    return (
+        shutil.which(str(DEBIAN)) is not None
+        and not subprocess.run([DEBIAN, "-c", "import torch, PIL, numpy"], capture_output=True).returncode
+    )
+
+
+@pytest.fixture(scope="module")
+def debian_report() -> report.Report:
+    if not _debian_torch():
+        pytest.skip("NO SECOND TORCH HERE: apt-get install python3-torch python3-torchvision python3-pil")
+    return _probe(DEBIAN)
+
+
+def test_torch_1_13_answers_as_documented(debian_report):
+    """Ground truth: the probe list, section 2."""
+    cells = debian_report.cells
+    assert cells["collate.mappings/counter"].value["items"][0][1]["values"] == ["1", "2"]
+    assert cells["collate.mappings/mydictarg"].value["items"] == []
+    assert cells["collate.mappings/defaultdict"].value["type"] == "dict"
+    assert cells["collate.mappings/attr_kept"].value["value"] == "None"
+    assert cells["collate.numpy/arr_uint16"].error.template == "numpy.dtype"
+    assert cells["collate.numbers/over_int64"].error.type == "RuntimeError"
+    assert cells["rng.torch/randint_2p31"].value["values"][0] == "209652396"
+
+
+def test_the_anchors_are_equal_on_both_torches(torch_report, debian_report):
+    anchors = (
+        "collate.pil",
+        "collate.none",
+        "collate.shapes",
+        "robust.",
+        "worker.errors",
+        "sampler.order",
+        "num.exact",
+    )
+    anchors += ("rng.python",)
+    ids = [id for id in torch_report.cells if id.startswith(anchors)]
+    assert len(ids) > 80
+    different = [id for id in ids if _compared(torch_report.cells[id]) != _compared(debian_report.cells[id])]
+    assert different == []
