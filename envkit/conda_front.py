@@ -26,14 +26,19 @@ ERROR_FILE = "ENVKIT_CONDA_ERROR_FILE"
 def main() -> None:
     """Answer one call of conda-lock."""
     arguments = _parser().parse_intermixed_args()
+    status = 0
     if arguments.version:
         print(_VERSION)
-        return
-    try:
-        answer = _ANSWERS[arguments.command](arguments)
-    except EnvkitError as error:
-        _fail(error)
-    print(json.dumps(answer))
+    else:
+        try:
+            print(json.dumps(_ANSWERS[arguments.command](arguments)))
+        except EnvkitError as error:
+            _fail(error)
+            status = 1
+    sys.stdout.flush()
+    # No ordinary exit: about 2 of 100 end in a segmentation fault in rattler's threads while Python shuts down
+    # (py-rattler 0.28), and conda-lock would take the good answer for a failure.
+    os._exit(status)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,7 +61,6 @@ def _fail(error: EnvkitError) -> None:
         Path(kept).write_text(json.dumps(fields), encoding="utf-8")
     message = "\n".join([error.message, *error.details])
     print(json.dumps({"success": False, "error": message, "message": message, "exception_name": type(error).__name__}))
-    sys.exit(1)
 
 
 def _create(arguments: argparse.Namespace) -> dict[str, Any]:

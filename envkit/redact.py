@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 _CREDENTIALS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<login>[^\s/@]+)@", re.IGNORECASE)
-_CHANNEL_TOKEN = re.compile(r"/t/(?!\$|<)[^/\s]+/")
+_CHANNEL_TOKEN = re.compile(r"(?P<start>://[^\s]*?/t/)(?!\$|<)[^/\s]+")
 _QUERY_SECRET = re.compile(
     r"(?P<key>[?&](?:[a-z0-9_-]*(?:token|secret|password|passwd|signature|credential|api_?key|auth)[a-z0-9_-]*|sig|pat)=)"
     r"(?!\$)[^&#\s]+",
@@ -27,7 +27,7 @@ def url(text: str) -> str:
         return match[0] if _PLACEHOLDER.match(match["login"]) else match["scheme"]
 
     text = _CREDENTIALS.sub(login, text)
-    text = _CHANNEL_TOKEN.sub(f"/t/{HIDDEN}/", text)
+    text = _CHANNEL_TOKEN.sub(rf"\g<start>{HIDDEN}", text)
     return _QUERY_SECRET.sub(rf"\g<key>{HIDDEN}", text)
 
 

@@ -164,6 +164,11 @@ def read(path: Path) -> Report:
     return codec.convert(document, Report, str(path))
 
 
+def schema() -> bytes:
+    """The JSON Schema of the format, generated from the records."""
+    return codec.encode(msgspec.json.schema(Report))
+
+
 def write(path: Path, report: Report) -> None:
     """Write a report whole."""
     codec.write(path, codec.encode(report))

@@ -2,6 +2,7 @@
 HTTP on loopback; a real environment with torch in it; envkit as a process of its own.
 """
 
+import atexit
 import hashlib
 import http.server
 import json
@@ -29,6 +30,24 @@ WHEELS = {
     "3.11": ["pip", "setuptools<82", "numpy==1.26.4", "numpy==2.2.6", "pillow==10.4.0", "pillow==11.3.0", TORCH],
 }
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+_status = 0
+
+
+def _leave_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_status)
+
+
+# Registered first, so it runs last: rattler's threads sometimes crash an interpreter that shuts down.
+atexit.register(_leave_at_once)
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    global _status
+    _status = int(exitstatus)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

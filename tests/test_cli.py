@@ -87,3 +87,8 @@ def test_ctrl_c_says_so_and_leaves_with_130(small_project, envkit):
     assert told.stdout.startswith("130"), told.stdout + told.stderr
     assert "interrupted" in told.stdout
     assert [path.name for path in small_project.iterdir() if "envkit" in path.name or path.name == "e"] == []
+
+
+def test_the_help_in_the_readme_is_the_help_of_the_program(envkit):
+    told = envkit("--help", environ={"COLUMNS": "80"}).stdout
+    assert told.rstrip() in (ROOT / "README.md").read_text()

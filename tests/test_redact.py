@@ -11,6 +11,7 @@ from envkit import redact
         ("https://ada:pw@host/simple", "https://host/simple"),
         ("https://token@host/x and http://a:b@c/d", "https://host/x and http://c/d"),
         ("https://host/t/tk-123/channel/noarch", "https://host/t/<hidden>/channel/noarch"),
+        ("https://host/t/tk-123", "https://host/t/<hidden>"),
         ("https://host/t/${TOKEN}/channel", "https://host/t/${TOKEN}/channel"),
         ("https://${USER}:${PASSWORD}@host/x", "https://${USER}:${PASSWORD}@host/x"),
         ("https://host/x?access_token=abc&y=1", "https://host/x?access_token=<hidden>&y=1"),

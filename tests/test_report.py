@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from envkit import report
+from envkit import places, report
 from envkit.errors import InputError
 
 DATA = Path(__file__).parent / "data"
@@ -55,6 +55,11 @@ def test_all_fields_that_do_not_fit_are_told_with_their_paths(tmp_path):
     with pytest.raises(InputError) as caught:
         report.read(tmp_path / "r.json")
     assert [detail.rpartition("`$")[2] for detail in caught.value.details] == [".host.system`", ".points[0].workload`"]
+
+
+def test_the_schema_that_is_shipped_is_the_one_of_the_records():
+    """To renew it: python -c 'from envkit import report; print(report.schema().decode(), end="")'."""
+    assert (places.data("report-1.0.schema.json")).read_bytes() == report.schema()
 
 
 def test_the_golden_report_holds_no_path_of_a_machine():

@@ -1,5 +1,6 @@
 """The command line: a table of contents, one door for errors. Commands are imported when they are called."""
 
+import atexit
 import importlib
 import itertools
 import os
@@ -81,7 +82,17 @@ def main() -> None:
         # The reader of our output left: nothing more to say, and nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
-    sys.exit(status if isinstance(status, int) else 0)
+    _leave(status if isinstance(status, int) else 0)
+
+
+def _leave(status: int) -> None:
+    """Exit, but not through an interpreter shutdown with rattler's threads in it: they sometimes crash it."""
+    if "rattler" in sys.modules:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -66,9 +66,10 @@ def _leave_with_parent() -> None:
 
 
 def _install(question: Question, say: Any) -> Installed:
-    _check_local_packages(question.records)
+    missing = _not_cached(question.records)
+    _check_local_packages(missing)
     if question.offline:
-        _check_cached(question.records)
+        _refuse_fetching(missing)
     folder = Path(question.folder)
     try:
         asyncio.run(_link(question, Reporter(say, len(question.records))))
@@ -94,17 +95,20 @@ async def _link(question: Question, reporter: "Reporter") -> None:
     )
 
 
-def _check_cached(records: tuple[CondaRecord, ...]) -> None:
-    """Without a network, everything that is not a file here must be in rattler's cache."""
+def _not_cached(records: tuple[CondaRecord, ...]) -> tuple[CondaRecord, ...]:
+    """The records that rattler's cache does not hold under their own hash."""
     from rattler import PackageCache
 
     cached = asyncio.run(PackageCache(_cache()).index())
-    missing = [
-        one.fn for one in records if not one.url.startswith("file:") and not cached.contains_record(_to_rattler(one))
-    ]
-    if missing:
+    return tuple(one for one in records if not cached.contains_record(_to_rattler(one)))
+
+
+def _refuse_fetching(missing: tuple[CondaRecord, ...]) -> None:
+    """Without a network, everything that is not a file here must be in the cache."""
+    remote = tuple(one.fn for one in missing if not one.url.startswith("file:"))
+    if remote:
         raise NetworkError(
-            f"{len(missing)} package(s) are not in the cache", details=tuple(missing), hint="build without --offline"
+            f"{len(remote)} package(s) are not in the cache", details=remote, hint="build without --offline"
         )
 
 
