@@ -58,7 +58,7 @@ def build(request: Request, *, now: datetime.datetime, tell: Tell = silent) -> B
     records = request.lock.conda(request.platform)
     digest = request.lock.digest(request.platform)
     count = len(records) + len(request.lock.pip(request.platform))
-    with _alone(prefix, tell), _storage_errors(prefix):
+    with _storage_errors(prefix), _alone(prefix, tell):
         prefix.parent.mkdir(parents=True, exist_ok=True)
         _restore(prefix)
         if _already_there(request, digest):
@@ -230,7 +230,7 @@ def _register(prefix: Path) -> None:
 
 def remove(prefix: Path, tell: Tell = silent) -> None:
     """Remove an environment: out of sight first, then off the disk, so that a half-removed one is never found."""
-    with _alone(prefix, tell), _storage_errors(prefix):
+    with _storage_errors(prefix), _alone(prefix, tell):
         prefixes.check(prefix)
         tell(Step(stage="remove", item=str(prefix)))
         clear_unfinished(prefix)

@@ -313,6 +313,8 @@ def _translated(problem: BaseException, error_file: Path, said: str) -> EnvkitEr
         return UnsolvableError(f"the pip section cannot be locked: {text}", hint="check the names and the index")
     if isinstance(problem, subprocess.CalledProcessError):
         return _conda_failed(problem, text)
+    if isinstance(problem, OSError) and problem.errno is not None:
+        return codec.unwritable(Path(problem.filename or tempfile.gettempdir()), problem)
     if isinstance(problem, OSError) or "Connection" in kind or "Retry" in kind:
         return KINDS["network"](f"conda-lock could not reach what it needs: {text}", details=talk)
     return ToolError(f"conda-lock failed: {kind}: {text}", details=talk)

@@ -46,6 +46,36 @@ def test_the_result_is_an_environment_that_conda_knows(locked, envkit, tmp_path)
     assert prefixes.completion(prefix) is not None
 
 
+CONDA_READS = """
+import json, sys
+from conda_lock._vendor.conda.core.envs_manager import _clean_environments_txt, get_user_environments_txt_file
+from conda_lock._vendor.conda.core.prefix_data import PrefixData
+from conda_lock._vendor.conda.history import History
+prefix = sys.argv[1]
+data, history = PrefixData(prefix), History(prefix)
+print(json.dumps({
+    "records": sorted(record.name for record in data.iter_records()),
+    "state": sorted(history.get_state()) == sorted(record.dist_str() for record in data.iter_records()),
+    "requested": sorted(history.get_requested_specs_map()),
+    "variables": data.get_environment_env_vars(),
+    "listed": prefix in _clean_environments_txt(get_user_environments_txt_file()),
+}))
+"""
+
+
+def test_conda_s_own_code_reads_it_as_its_own(locked, envkit, tmp_path):
+    prefix = tmp_path / "e"
+    envkit("build", locked / "environment.yml", "-p", prefix)
+    told = subprocess.run([sys.executable, "-c", CONDA_READS, prefix], capture_output=True, text=True, check=True)
+    assert json.loads(told.stdout) == {
+        "records": ["pip", "python", "setuptools"],
+        "state": True,
+        "requested": ["pip", "python", "setuptools"],
+        "variables": {"GREETING": "hello"},
+        "listed": True,
+    }
+
+
 def test_noarch_entry_points_and_text_prefixes_are_those_of_the_prefix(locked, envkit, tmp_path):
     prefix = tmp_path / "a place with spaces, é and ;"
     envkit("build", locked / "environment.yml", "-p", prefix)

@@ -1,5 +1,6 @@
 """Interpreters and requirements in, a channel folder with packages and an index out."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ def make(
             hint=f"given: {', '.join(one.minor for one in interpreters) or 'none'}; add --python EXE",
         )
     folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(".unfinished-*"):
+        shutil.rmtree(left)
     made = []
     for one in interpreters:
         tell(Step(stage="package", item=f"python {one.version}"))

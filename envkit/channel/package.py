@@ -6,6 +6,7 @@ Format: conda's "Conda package specification" and CEP 34 (paths.json).
 import hashlib
 import io
 import tarfile
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,16 +54,20 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(folder: Path, index: Index, files: Mapping[str, File], *, info: Mapping[str, bytes]) -> Path:
     """Write `folder/SUBDIR/NAME-VERSION-BUILD.conda`; a package of that name is replaced as a whole."""
-    import conda_package_streaming.create as create
-
     target = folder / index.subdir
     target.mkdir(parents=True, exist_ok=True)
-    unfinished = target / ".unfinished"
-    unfinished.mkdir(exist_ok=True)
-    half = unfinished / f"{index.stem}.conda"
-    half.unlink(missing_ok=True)
+    whole = target / f"{index.stem}.conda"
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as unfinished:
+        _write_archive(Path(unfinished), index, files, info)
+        (Path(unfinished) / whole.name).replace(whole)
+    return whole
+
+
+def _write_archive(folder: Path, index: Index, files: Mapping[str, File], info: Mapping[str, bytes]) -> None:
+    import conda_package_streaming.create as create
+
     paths: list[dict[str, object]] = []
-    with create.conda_builder(index.stem, unfinished, compression_level=1, compression_threads=-1) as archive:
+    with create.conda_builder(index.stem, folder, compression_level=1, compression_threads=-1) as archive:
         for name in sorted(files):
             paths.append(_add_file(archive, name, files[name]))
         sections = {
@@ -73,10 +78,6 @@ def write(folder: Path, index: Index, files: Mapping[str, File], *, info: Mappin
         }
         for name, data in sorted(sections.items()):
             _add_bytes(archive, f"info/{name}", data, executable=False)
-    whole = target / half.name
-    half.replace(whole)
-    unfinished.rmdir()
-    return whole
 
 
 def _add_file(archive: tarfile.TarFile, name: str, file: File) -> dict[str, object]:

@@ -5,6 +5,7 @@ All times are seconds of a monotonic clock. Nothing is averaged here.
 
 import time
 
+import workloads
 from loading import loader
 
 BATCH_SIZE = 8
@@ -14,8 +15,6 @@ _ROUNDS = 4  # batches per worker: the gaps are periodic in the number of worker
 
 def run(question, say):
     """Run every point of the question; `workers` maps a workload's name to its worker counts."""
-    import workloads
-
     made = {}
     for name in question["workers"]:
         try:

@@ -1,5 +1,6 @@
 """The tasks that a question may name: facts, probes, bench."""
 
+import bench
 import facts
 import probes
 
@@ -35,8 +36,6 @@ def _wanted(name, question):
 
 
 def _bench(question, say):
-    import bench
-
     bench.run(question.get("bench", {}), say)
 
 

@@ -1,6 +1,11 @@
-"""The probes, in families of one module each."""
+"""The probes, in families of one module each; their modules import torch only when they run."""
 
 from recorder import record
+
+from probes import collate, numerics, rng, sampler, workers
+
+# In the order in which they run: those that start threads come last.
+_FAMILIES = (collate, workers, sampler, rng, numerics)
 
 
 class Probe:
@@ -29,8 +34,5 @@ def _raising(error):
 
 
 def all_probes():
-    """Every probe in the order in which they run: those that start threads come last."""
-    from probes import collate, numerics, rng, sampler, workers
-
-    modules = (collate, workers, sampler, rng, numerics)
-    return [Probe(id, cells) for module in modules for id, cells in module.PROBES]
+    """Every probe."""
+    return [Probe(id, cells) for family in _FAMILIES for id, cells in family.PROBES]
