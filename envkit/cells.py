@@ -1,6 +1,6 @@
 """The outcome of one piece of a probe, and what it means when two of them differ."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -75,6 +75,9 @@ _OWNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """The packages that own a probe, by the longest matching start of its id. Source: the probe list, section 1."""
 
+_FEW = 5
+"""So many differences that say the same are still told one by one."""
+
 _KEYED = ("rng.torch/bernoulli_p", "rng.torch/dropout", "rng.torch/exponential", "rng.torch/multinomial")
 """Streams that come from MKL where torch was built with it, and differ by CPU vendor: see the probe list, section 3."""
 
@@ -103,6 +106,23 @@ def compare(
             found.append(_explained(id, *told, changed, keys_differ=keys_differ))
     order: tuple[Kind, ...] = ("unexplained", "breaks", "results", "types", "message", "warning", "hardware")
     return tuple(sorted(found, key=lambda difference: (order.index(difference.kind), difference.id)))
+
+
+def grouped(found: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Differences for people: many that say the same on the second side, for the same reason, become one.
+
+    A torch that cannot be imported would else be told a hundred times.
+    """
+    groups: dict[tuple[str, ...], list[Difference]] = {}
+    for one in found:
+        groups.setdefault((one.kind, one.after, one.reason, *one.suspects), []).append(one)
+    told: list[Difference] = []
+    for several in groups.values():
+        if len(several) <= _FEW:
+            told += several
+        else:
+            told.append(msgspec.structs.replace(several[0], id=f"{several[0].id} and {len(several) - 1} more"))
+    return tuple(told)
 
 
 def _explained(

@@ -1,8 +1,10 @@
 """Where things lie for this user: environments, caches, locks, conda's own list of environments."""
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -14,27 +16,45 @@ _FORBIDDEN_IN_NAME = set("/\\:#$\"'`;&|<>*?!~%=\0\n\r\t")
 def envs_directories(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Folders where an environment may be found by name; new ones are made in the first.
 
-    CONDA_ENVS_PATH / CONDA_ENVS_DIRS as conda reads them, else the `envs` of an installed conda, else the
-    platform's data folder. Source: conda's documentation of `envs_dirs`.
+    ENVKIT_ENVS_PATH; then conda's own order: CONDA_ENVS_PATH or CONDA_ENVS_DIRS, `envs_dirs` of condarc, `envs` of an
+    installed conda, `~/.conda/envs`; then the platform's data folder. Source: conda's documentation of `envs_dirs`.
     """
     listed = environ.get("ENVKIT_ENVS_PATH") or environ.get("CONDA_ENVS_PATH") or environ.get("CONDA_ENVS_DIRS") or ""
     folders = [Path(part).expanduser() for part in listed.split(os.pathsep) if part]
+    folders += [Path(str(part)).expanduser() for part in condarc().get("envs_dirs") or ()]
     root = _conda_root(environ)
     if root is not None:
-        folders.append(root / "envs")
-        folders.append(Path("~/.conda/envs").expanduser())
+        folders += [root / "envs", Path("~/.conda/envs").expanduser()]
     folders.append(platformdirs.user_data_path("envkit", appauthor=False) / "envs")
     writable = [folder for folder in folders if _writable(folder)]
     return tuple(dict.fromkeys([*writable[:1], *folders]))
 
 
+def condarc() -> dict[str, Any]:
+    """The user's conda settings; empty where there is no `~/.condarc`."""
+    path = Path("~/.condarc").expanduser()
+    if not path.is_file():
+        return {}
+    import yaml
+
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not YAML: {error}") from error
+    return settings if isinstance(settings, dict) else {}
+
+
 def _conda_root(environ: Mapping[str, str]) -> Path | None:
-    executable = environ.get("CONDA_EXE") or environ.get("MAMBA_EXE")
-    roots = [environ.get("MAMBA_ROOT_PREFIX"), str(Path(executable).parent.parent) if executable else None]
-    for root in roots:
-        if root and (Path(root) / "conda-meta").is_dir():
-            return Path(root)
-    return None
+    """Where this user's conda, mamba or micromamba keeps its base environment and `envs`."""
+    executables = [environ.get("CONDA_EXE"), environ.get("MAMBA_EXE"), shutil.which("conda"), shutil.which("mamba")]
+    roots = [environ.get("MAMBA_ROOT_PREFIX"), *(str(Path(one).parent.parent) for one in executables if one)]
+    usual = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "micromamba")
+    roots += [str(Path.home() / name) for name in usual]
+    return next((Path(root) for root in roots if root and _is_root(Path(root))), None)
+
+
+def _is_root(folder: Path) -> bool:
+    return (folder / "conda-meta").is_dir() or ((folder / "envs").is_dir() and folder.name == "micromamba")
 
 
 def _writable(folder: Path) -> bool:

@@ -34,6 +34,7 @@ Code = Literal[
     "pip-extra",
     "pip-version",
     "pip-over-conda",
+    "module",
     "outside-prefix",
     "behaviour",
 ]
@@ -96,6 +97,7 @@ def verify(subject: Subject, *, workers: int, tell: Tell = silent) -> Verdict:
         *over,
         *_files(checked, {finding.item for finding in over}),
         *_pip(subject, pip, {finding.item for finding in over}),
+        *_modules(subject),
         *_origins(subject),
         *_behaviour(subject),
     ]
@@ -239,6 +241,24 @@ def _missing_pip(locked: Package, again: str) -> Finding:
     return Finding(code="pip-missing", item=locked.name, expected=locked.version, found="no distribution", next=again)
 
 
+def _modules(subject: Subject) -> list[Finding]:
+    """Modules that could be imported where the reference was made, and cannot be here."""
+    if subject.reference is None or subject.current is None:
+        return []
+    now = subject.current.interpreter.modules
+    return [
+        Finding(
+            code="module",
+            item=name,
+            expected=f"imports, {module.title}",
+            found=f"{now[name].state}: {error.message if (error := now[name].error) else ''}".rstrip(": "),
+            next="see the findings on its files; envkit build --force makes it from the lock",
+        )
+        for name, module in sorted(subject.reference.interpreter.modules.items())
+        if module.state == "ok" and name in now and now[name].state != "ok"
+    ]
+
+
 def _origins(subject: Subject) -> list[Finding]:
     """Modules that were not imported from the prefix: user site-packages or PYTHONPATH win over it."""
     if subject.current is None:
@@ -278,6 +298,6 @@ def _behaviour(subject: Subject) -> list[Finding]:
             found=one.after,
             next=f"suspect: {', '.join(one.suspects)}" if one.suspects else one.reason,
         )
-        for one in differences
+        for one in cells.grouped(differences)
         if one.kind != "hardware"
     ]

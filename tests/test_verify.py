@@ -162,6 +162,17 @@ def test_a_behaviour_that_differs_from_the_reference_is_told(spoiled, envkit):
     assert told[0]["next"] == "same versions, different behaviour"
 
 
+def test_a_torch_that_cannot_be_imported_any_more_is_told_once(torch_project, envkit, tmp_path):
+    prefix = tmp_path / "spoiled"
+    envkit("build", torch_project / "environment.yml", "-p", prefix)
+    next(prefix.glob("lib/python3*/site-packages/torch/version.py")).unlink()
+    told = envkit("verify", torch_project / "environment.yml", "-p", prefix, "--json", status=1)
+    found = json.loads(told.stdout)["findings"]
+    assert [one["code"] for one in found] == ["file-missing", "module", "behaviour"]
+    assert found[1]["item"] == "torch"
+    assert found[2]["item"].endswith("more")
+
+
 def test_a_lock_of_another_platform_is_refused(built, envkit):
     source, prefix = built
     lock = source.parent / "conda-lock.yml"

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Sequence
 
-from envkit.cells import Difference
+from envkit.cells import Difference, grouped
 from envkit.diff import Comparison, Fact, Speed
 
 _MOST_MESSAGES = 10
@@ -45,7 +45,7 @@ def _head(compared: Comparison, before: str, after: str) -> str:
 
 
 def _cells(found: Sequence[Difference]) -> list[Sequence[str]]:
-    return [(one.id, one.before, one.after, ", ".join(one.suspects) or one.reason) for one in found]
+    return [(one.id, one.before, one.after, ", ".join(one.suspects) or one.reason) for one in grouped(found)]
 
 
 def _messages(compared: Comparison) -> list[Sequence[str]]:

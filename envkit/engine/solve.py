@@ -3,9 +3,9 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envkit import places, redact
 from envkit.engine import translate
 from envkit.errors import EnvkitError, InputError, UnsolvableError
 from envkit.record import CondaRecord, VirtualPackage
@@ -97,16 +97,7 @@ def _match_specs(specs: Sequence[str]) -> "list[MatchSpec]":
 
 def channel_alias() -> str:
     """Where channel names point: conda's own setting, from CONDA_CHANNEL_ALIAS or `~/.condarc`."""
-    alias = os.environ.get("CONDA_CHANNEL_ALIAS", "")
-    condarc = Path("~/.condarc").expanduser()
-    if not alias and condarc.is_file():
-        import yaml
-
-        try:
-            settings = yaml.safe_load(condarc.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise InputError(f"{condarc}: not YAML: {error}") from error
-        alias = str((settings or {}).get("channel_alias") or "") if isinstance(settings, dict) else ""
+    alias = os.environ.get("CONDA_CHANNEL_ALIAS") or str(places.condarc().get("channel_alias") or "")
     return (alias or DEFAULT_ALIAS).rstrip("/") + "/"
 
 
@@ -149,7 +140,7 @@ async def _without_candidates(
 def _unsolvable(
     failure: UnsolvableError, missing: list[str], platform: str, channels: Sequence[str]
 ) -> UnsolvableError:
-    where = ", ".join(_shown(channel) for channel in channels)
+    where = ", ".join(redact.url(channel) for channel in channels)
     if missing:
         return UnsolvableError(
             f"{len(missing)} spec(s) match no package on {platform} in {where}",
@@ -163,12 +154,6 @@ def _unsolvable(
         details=tuple(lines[:_MOST_LINES] + more),
         hint="loosen one of the specs named above",
     )
-
-
-def _shown(channel: str) -> str:
-    from envkit import redact
-
-    return redact.url(channel)
 
 
 def _to_rattler(record: CondaRecord) -> "RepoDataRecord":
