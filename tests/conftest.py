@@ -147,7 +147,7 @@ def small_project(channel: Path, pythons: dict[str, str], tmp_path: Path) -> Pat
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves folders; `faults` maps a part of a path to what it answers, once or for ever."""
+    """Serves a folder; `faults` maps a part of a path to what is answered the next times: a status, or half a file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -181,8 +181,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.path = "/" + self.path.split("/", 3)[3]
         for part, answers in self.server.faults.items():
             if part in self.path and answers:
-                answer = answers.pop(0) if len(answers) > 1 or answers[0] != "for ever" else "404"
-                return self.fault(answer)
+                return self.fault(answers.pop(0))
         return super().send_head()
 
     def fault(self, answer: str):  # type: ignore[no-untyped-def]
