@@ -80,20 +80,7 @@ def _install(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _list(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": one.name,
-            "version": one.version,
-            "build_string": one.build,
-            "build_number": one.build_number,
-            "channel": one.channel,
-            "base_url": one.channel,
-            "platform": one.subdir,
-            "dist_name": f"{one.name}-{one.version}-{one.build}",
-            "fn": one.fn,
-        }
-        for one in _installed(Path(arguments.prefix))
-    ]
+    return [_linked(one) | {"fn": one.fn} for one in _installed(Path(arguments.prefix))]
 
 
 def _info(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -150,21 +137,23 @@ def _installed(prefix: Path) -> tuple[CondaRecord, ...]:
 
 
 def _actions(arguments: argparse.Namespace, records: tuple[CondaRecord, ...]) -> dict[str, Any]:
-    link = [
-        {
-            "name": one.name,
-            "version": one.version,
-            "build_string": one.build,
-            "build_number": one.build_number,
-            "channel": one.channel,
-            "base_url": one.channel,
-            "platform": one.subdir,
-            "dist_name": f"{one.name}-{one.version}-{one.build}",
-        }
-        for one in records
-    ]
+    link = [_linked(one) for one in records]
     fetch = [_fetch(one) for one in records]
     return {"success": True, "dry_run": True, "prefix": arguments.prefix, "actions": {"FETCH": fetch, "LINK": link}}
+
+
+def _linked(one: CondaRecord) -> dict[str, Any]:
+    """A record as conda lists it."""
+    return {
+        "name": one.name,
+        "version": one.version,
+        "build_string": one.build,
+        "build_number": one.build_number,
+        "channel": one.channel,
+        "base_url": one.channel,
+        "platform": one.subdir,
+        "dist_name": f"{one.name}-{one.version}-{one.build}",
+    }
 
 
 def _fetch(one: CondaRecord) -> dict[str, Any]:

@@ -10,25 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import msgspec
 
 from envkit import host, places
 from envkit.errors import BrokenEnvironmentError
+from envkit.report import Death, DeathKind
 
 Event = Mapping[str, Any]
-
-DeathKind = Literal["exit", "signal", "timeout", "out-of-memory", "unsupported-python"]
-
-
-class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """How the payload ended before its time: at which step, how, and its last words."""
-
-    at: str
-    kind: DeathKind
-    detail: str
-    said: tuple[str, ...] = ()
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class _Collected:
         self.cells: dict[str, Any] = {}
         self.points: list[Any] = []
         self.unmeasured: dict[str, str] = {}
-        self.deaths: list[inside.Death] = []
+        self.deaths: list[report.Death] = []
         self.done: list[str] = []
 
 
@@ -126,9 +126,7 @@ def _report(target: Target, collected: _Collected, described: host.Host) -> Repo
         points=tuple(codec.convert(point, Point, "benchmark") for point in collected.points),
         unmeasured=_redacted(collected.unmeasured, replacements),
         deaths=tuple(
-            report.Death(
-                at=one.at, kind=one.kind, detail=one.detail, said=tuple(_redacted(list(one.said), replacements))
-            )
+            msgspec.structs.replace(one, said=tuple(_redacted(list(one.said), replacements)))
             for one in collected.deaths
         ),
     )

@@ -100,11 +100,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     samples_per_s: float | None
 
 
+DeathKind = Literal["exit", "signal", "timeout", "out-of-memory", "unsupported-python"]
+
+
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that took its process with it."""
+    """A step that took its process with it: which one, how, and the last words."""
 
     at: str
-    kind: str
+    kind: DeathKind
     detail: str
     said: tuple[str, ...] = ()
 

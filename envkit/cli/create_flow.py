@@ -68,12 +68,18 @@ def create(wish: Wish, talk: Talk) -> Made:
         return made
     asked = environment.read(source)
     prefix = options.prefix_from(wish.name, wish.prefix, asked.name)
-    flow.build_lock(prefix, held, lock_path, asked, talk, offline=False, force=wish.yes)
+    flow.build_lock(prefix, held, lock_path, asked, talk, offline=False, force=wish.yes and _other(prefix, held))
     chosen = f"-p {shlex.quote(str(prefix))}" if wish.prefix else f"-n {shlex.quote(prefix.name)}"
     made = msgspec.structs.replace(made, prefix=str(prefix), selector=chosen)
     if wish.stop_after == "build":
         return made
     return _report(made, wish, prefix, talk)
+
+
+def _other(prefix: Path, held: locks.Lock) -> bool:
+    """Whether what stands at the prefix is something else than the lock: -y replaces only that."""
+    done = prefixes.completion(prefix)
+    return done is None or done.lock_digest != held.digest(done.platform)
 
 
 def _spec(wish: Wish, cuda: str) -> Spec:
