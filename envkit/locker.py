@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from envkit import codec, compatibility, environment, lock, names, places, redact
+from envkit import codec, compatibility, environment, lock, places, redact
 from envkit.conda_front import ERROR_FILE
 from envkit.environment import Environment
 from envkit.errors import KINDS, EnvkitError, InputError, ToolError, UnsolvableError, WrongBuildError
@@ -136,13 +136,23 @@ def _asked_twice(asked: Environment, source: Path) -> list[str]:
     """Specs of one package that say different things: conda-lock would keep the last one in silence."""
     problems = []
     for index, item in enumerate(asked.specs):
-        others = [one for one in asked.specs[:index] if one.name == item.name and one.text != item.text]
+        others = [
+            one for one in asked.specs[:index] if one.name == item.name and one.text != item.text and _meet(one, item)
+        ]
         problems += [
             f"{source}:{item.line}: {item.text}: asked for as {one.text!r} in line {one.line}: write one spec, such as "
             f"{item.name}>=1,<2"
             for one in others[:1]
         ]
     return problems
+
+
+def _meet(one: environment.Item, other: environment.Item) -> bool:
+    """Whether two items are meant for a common platform."""
+    return any(
+        environment.applies(one.selector, platform) and environment.applies(other.selector, platform)
+        for platform in environment.PLATFORMS
+    )
 
 
 def _lock_text(
@@ -178,14 +188,25 @@ def _lock_text(
 def _canonical_copy(scratch: Path, asked: Environment, source: Path) -> Path:
     """The file as conda-lock can read it: UTF-8 without a byte order mark, folders of channels absolute."""
     copy = scratch / "environment.yml"
-    text = codec.read_text(source)
+    text = _cleaned(codec.read_text(source), asked)
     folders = {one: _absolute(one, source.parent) for one in asked.channels}
     changed = {one: url for one, url in folders.items() if url != one}
     if changed:
-        channels = tuple(folders[one] for one in asked.channels)
-        text = environment.apply(text, msgspec.structs.replace(asked, channels=channels))
+        text = environment.with_channels(text, [folders[one] for one in asked.channels])
     copy.write_text(text, encoding="utf-8")
     return copy
+
+
+def _cleaned(text: str, asked: Environment) -> str:
+    """What envkit read in another way than conda-lock would: glued comments cut off, `sel(...)` as a comment."""
+    lines = text.splitlines()
+    for item in asked.specs:
+        line = lines[item.line - 1]
+        if item.raw:
+            lines[item.line - 1] = line.partition("#")[0]
+        elif item.selector is not None and item.selector.dialect == "sel":
+            lines[item.line - 1] = f"{line.partition('-')[0]}- {json.dumps(item.text)}  # [{item.selector.condition}]"
+    return "\n".join(lines) + "\n"
 
 
 def _absolute(channel: str, folder: Path) -> str:
@@ -388,9 +409,3 @@ def check(source: Path, locked: Lock, *, platforms: Sequence[str] = ()) -> Fresh
         hashes = compute_content_hashes(spec, repository)
     stale = tuple(name for name in present if hashes[name] != locked.metadata.content_hash.get(name))
     return Freshness(stale=stale, missing=tuple(name for name in wanted if name not in held))
-
-
-def torch_under_pip(asked: Environment) -> tuple[str, ...]:
-    """Pip lines that would put a second torch beside conda's."""
-    conda = {item.name for item in asked.specs}
-    return tuple(item.text for item in asked.pip if names.conda_name(item.name) in conda & {"pytorch"})

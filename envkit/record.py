@@ -26,6 +26,16 @@ class CondaRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return f"{self.name} {self.version} {self.build}"
 
 
+class CondaSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A conda spec, taken apart: the version in canonical form (`1.2.*`, `==1.2`, `>=1,<2`), None for any."""
+
+    name: str
+    version: str | None = None
+    build: str | None = None
+    channel: str | None = None
+    subdir: str | None = None
+
+
 class VirtualPackage(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Something of the machine that packages may depend on: `__cuda 11.8`, `__glibc 2.28`."""
 

@@ -1,5 +1,6 @@
 """Reading environment.yml with the right sentence for each fault, and editing it with its comments."""
 
+import msgspec
 import pytest
 import yaml
 from tests_support import SHARED
@@ -42,9 +43,9 @@ def test_every_item_keeps_its_line():
         ("name: x\ndependencies:\n\t- python\n", "e.yml:3: a tab"),
         ("name: x\ndependencies: python\n", "'dependencies' must be a list"),
         ("name: 3.10\ndependencies: []\n", "quote it"),
-        ("dependencies:\n  - 3.10\n", "e.yml:2: 3.1 is a number"),
+        ("dependencies:\n  - 3.10\n", "e.yml:2: 3.10 is a number"),
         ("dependencies:\n  - python: 3.10\n", "is a mapping here"),
-        ("dependencies:\n  - [a]\n", "is a list, not a spec"),
+        ("dependencies:\n  - [a]\n", "a list inside the list, not a spec"),
         ("dependencies:\n  - pip\n    - -e .\n", "':' is missing after 'pip'"),
         ("dependencies:\n  - pip: einops\n", "'pip:' must be a list"),
         ("dependencies: []\nvariables:\n  'a b': 1\n", "cannot be the name of a variable"),
@@ -89,9 +90,7 @@ def test_an_edit_keeps_comments_and_order_and_changes_only_what_changed():
 def test_an_edit_adds_new_specs_before_the_pip_section_and_drops_old_ones():
     asked = environment.parse(GOOD, "e.yml")
     specs = (Item(text="python=3.12"), Item(text="scipy"))
-    edited = environment.parse(
-        environment.apply(GOOD, environment.msgspec.structs.replace(asked, specs=specs)), "e.yml"
-    )
+    edited = environment.parse(environment.apply(GOOD, msgspec.structs.replace(asked, specs=specs)), "e.yml")
     assert edited.spec_texts == ("python=3.12", "scipy")
     assert [item.text for item in edited.pip] == ["tqdm==4.66.1"]
 

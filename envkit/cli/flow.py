@@ -64,7 +64,7 @@ def build_lock(
             lock=held,
             platform=platform,
             prefix=prefix,
-            specs=asked.spec_texts if asked else (),
+            specs=asked.for_platform(platform).spec_texts if asked else (),
             variables=asked.variables if asked else {},
             offline=offline,
             force=force,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from envkit import check as check_file
 from envkit import environment, locker
 from envkit import lock as locks
 from envkit.cli import flow
@@ -46,6 +47,21 @@ def check(source: Path, given: Path | None, platforms: tuple[str, ...]) -> Told:
     )
 
 
+def _judge(asked: environment.Environment, source: Path, platforms: tuple[str, ...], talk: Talk) -> None:
+    """Refuse what would fail later, all at once, before anything is solved; count what is only doubtful."""
+    findings = check_file.judge(asked, platforms=platforms).findings
+    errors = [one for one in findings if one.severity == "error"]
+    if errors:
+        raise InputError(
+            f"{source}: {len(errors)} error(s)",
+            details=tuple(one.shown(str(source)) + (f" [{one.next}]" if one.next else "") for one in errors),
+            hint=f"envkit check {source} says all there is to say",
+        )
+    warnings = sum(one.severity == "warning" for one in findings)
+    if warnings:
+        talk.note(f"note: {warnings} warning(s): envkit check {source} shows them")
+
+
 def write(
     source: Path,
     given: Path | None,
@@ -58,13 +74,10 @@ def write(
     """Write the lock."""
     path = flow.lock_beside(source, given)
     asked = environment.read(source)
-    for note in asked.notes:
-        talk.note(note)
+    _judge(asked, source, platforms, talk)
     present = locks.read(path) if path.exists() else None
     if update and present is None:
         raise InputError(f"{path}: there is no lock to update", hint=f"envkit lock {source}")
-    for doubled in locker.torch_under_pip(asked):
-        talk.note(f"note: pip's {doubled} would stand beside conda's pytorch")
     wanted = flow.target(asked, cuda=cuda, platforms=platforms, present=present)
     held = locker.write(source, path, wanted, update=update, conda=conda, tell=talk)
     counted = f"{len(held.package)} packages for {', '.join(held.metadata.platforms)}, CUDA {wanted.cuda}"

@@ -71,21 +71,10 @@ async def _solve(
     return tuple(_from_rattler(by_name[record.name.normalized]) for record in ordered)
 
 
-def bad_specs(specs: Sequence[str]) -> dict[str, str]:
-    """The specs that cannot be read at all, each with the reason. Reading is lenient, as conda's is."""
-    from rattler import MatchSpec
-
-    problems = {}
-    for spec in specs:
-        try:
-            MatchSpec(spec, strict=False)
-        except Exception as problem:
-            problems[spec] = str(problem).splitlines()[0]
-    return problems
-
-
 def _match_specs(specs: Sequence[str]) -> "list[MatchSpec]":
     from rattler import MatchSpec
+
+    from envkit.engine.specs import bad_specs
 
     problems = bad_specs(specs)
     if problems:
