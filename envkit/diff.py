@@ -211,7 +211,7 @@ def _host_facts(report: Report) -> dict[str, str | None]:
     }
     facts["driver"] = f"{report.driver.state} {report.driver.version or ''} CUDA {report.driver.cuda or '-'}"
     facts["gpus"] = ", ".join(gpu.name for gpu in report.driver.gpus) or (
-        "none" if report.driver.state != "unreadable" else None
+        "none" if report.driver.state in ("ok", "absent", "no-devices") else None
     )
     torch = report.interpreter.modules.get("torch", Module(state="absent"))
     facts |= {f"torch.{name}": _text(torch.details.get(name)) for name in _SETTINGS}
@@ -233,7 +233,7 @@ def _unknown(before: Report, after: Report) -> tuple[str, ...]:
     for side, report in (("first", before), ("second", after)):
         if report.environment.conda is None:
             told.append(f"conda records of the {side} report (not a conda environment)")
-        if report.driver.state == "unreadable":
+        if report.driver.state in ("unreadable", "hangs", "mismatch"):
             told.append(f"the driver of the {side} report ({report.driver.reason})")
         if not report.points:
             told.append(f"speed of the {side} report (no benchmark)")

@@ -1,88 +1,211 @@
-"""The NVIDIA driver and its GPUs, asked through NVML. The only module that imports pynvml."""
+"""The NVIDIA driver and its GPUs, asked through NVML. The only module that imports pynvml.
 
+NVML is asked in a child process: a driver in trouble can hang or kill whoever asks it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-State = Literal["ok", "absent", "unreadable"]
+State = Literal["ok", "absent", "no-devices", "mismatch", "hangs", "unreadable"]
+T = TypeVar("T")
+
+_TIMEOUT_S = 10.0
+_KERNEL_MODULE = Path("/proc/driver/nvidia/version")
+_JETSON = Path("/etc/nv_tegra_release")
+_WSL_LIBRARIES = Path("/usr/lib/wsl/lib")
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU. Memory in bytes; None where NVML does not tell."""
+    """One GPU. Memory in bytes, utilisation in percent; None where NVML does not tell."""
 
     name: str
+    uuid: str | None = None
     memory_bytes: int | None = None
     capability: tuple[int, int] | None = None
+    mig: bool | None = None
+    mig_instances: int | None = None
+    persistence: bool | None = None
+    utilisation_percent: int | None = None
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
-    """absent: no NVIDIA driver here. unreadable: there is one, or a sign of one, that could not be asked."""
+    """What is known of the driver.
+
+    absent: there is no NVIDIA driver here. no-devices: there is one, without a card. mismatch: its library and its
+    kernel module are of two versions, as after an update without a restart. hangs: it did not answer in time.
+    unreadable: there is one, or a sign of one, that could not be asked.
+    """
 
     state: State
     version: str | None = None
     cuda: str | None = None
     gpus: tuple[Gpu, ...] = ()
+    visible: tuple[int, ...] | None = None
+    platform: Literal["jetson", "wsl"] | None = None
     reason: str | None = None
+
+    @property
+    def visible_gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that CUDA_VISIBLE_DEVICES leaves; all where it is not set."""
+        return self.gpus if self.visible is None else tuple(self.gpus[index] for index in self.visible)
+
+    @property
+    def oldest(self) -> tuple[int, int] | None:
+        """The lowest compute capability of the visible GPUs: it decides which builds run on all of them."""
+        return min((gpu.capability for gpu in self.visible_gpus if gpu.capability), default=None)
 
 
 def describe() -> Driver:
-    """Ask NVML; never raises."""
+    """Ask NVML, in a child process; never raises."""
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-m", "envkit.driver"], capture_output=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+        told = msgspec.json.decode(answer.stdout, type=Driver)
+    except subprocess.TimeoutExpired:
+        told = Driver(state="hangs", reason=f"NVML did not answer in {_TIMEOUT_S:.0f} s")
+    except (OSError, msgspec.DecodeError):
+        told = Driver(state="unreadable", reason="NVML ended the process that asked it")
+    return msgspec.structs.replace(
+        told, platform=_platform(), visible=visible_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), told.gpus)
+    )
+
+
+def visible_devices(value: str | None, gpus: tuple[Gpu, ...]) -> tuple[int, ...] | None:
+    """The indexes that CUDA_VISIBLE_DEVICES names, by number or UUID; what follows an unknown one is not visible."""
+    if value is None:
+        return None
+    found: list[int] = []
+    for part in (part.strip() for part in value.split(",")):
+        by_uuid = [index for index, gpu in enumerate(gpus) if gpu.uuid and part and gpu.uuid.startswith(part)]
+        index = by_uuid[0] if by_uuid else int(part) if part.isdigit() else -1
+        if not 0 <= index < len(gpus):
+            break
+        found.append(index)
+    return tuple(found)
+
+
+def _platform() -> Literal["jetson", "wsl"] | None:
+    if _JETSON.is_file():
+        return "jetson"
+    return "wsl" if _WSL_LIBRARIES.is_dir() else None
+
+
+def _ask() -> Driver:
     import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return _without_nvml(str(error), absent=error.value in _absent_codes(pynvml))
+        return _without_nvml(pynvml, error)
     try:
-        return _ask(pynvml)
+        return _answers(pynvml)
     except pynvml.NVMLError as error:
         return Driver(state="unreadable", reason=str(error))
     finally:
         pynvml.nvmlShutdown()
 
 
-def _absent_codes(pynvml: Any) -> tuple[int, ...]:
-    return (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-
-
-def _without_nvml(reason: str, *, absent: bool) -> Driver:
-    """A kernel module without its library is a driver that cannot be asked, not no driver."""
-    kernel = Path("/proc/driver/nvidia/version")
-    if kernel.is_file():
-        return Driver(state="unreadable", reason=f"{reason}; the kernel module is {kernel.read_text().splitlines()[0]}")
+def _without_nvml(pynvml: Any, error: Any) -> Driver:
+    """Why NVML could not start. A kernel module without its library is a driver that cannot be asked, not none."""
+    reason, kernel = str(error), _kernel_version()
+    if error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+        return Driver(state="mismatch", version=kernel, reason=f"{reason}: restart, or reload the kernel module")
+    if kernel is not None:
+        return Driver(state="unreadable", version=kernel, reason=f"{reason}; the kernel module is {kernel}")
+    absent = error.value in (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     return Driver(state="absent" if absent else "unreadable", reason=reason)
 
 
-def _ask(pynvml: Any) -> Driver:
+def _kernel_version() -> str | None:
+    """The version of the loaded kernel module, from /proc."""
+    if not _KERNEL_MODULE.is_file():
+        return None
+    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d+[\d.]+)", _KERNEL_MODULE.read_text(errors="replace"))
+    return found[1] if found else None
+
+
+def _answers(pynvml: Any) -> Driver:
     # The v2 call asks the driver; the first one answers with NVML's own build version.
     number = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-    gpus = []
-    for index in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        gpus.append(
-            Gpu(
-                name=_text(pynvml.nvmlDeviceGetName(handle)),
-                memory_bytes=_asked(pynvml, lambda handle=handle: pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                capability=_asked(
-                    pynvml, lambda handle=handle: tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
-                ),
-            )
-        )
+    gpus = tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
     return Driver(
-        state="ok",
+        state="ok" if gpus else "no-devices",
         version=_text(pynvml.nvmlSystemGetDriverVersion()),
         cuda=f"{number // 1000}.{number % 1000 // 10}",
-        gpus=tuple(gpus),
+        gpus=gpus,
+        reason=None if gpus else "the driver finds no GPU",
     )
 
 
-def _asked(pynvml: Any, question: Any) -> Any:
-    try:
-        return question()
-    except pynvml.NVMLError:
-        return None
+def _gpu(pynvml: Any, index: int) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+
+    def asked(question: Callable[[], T]) -> T | None:
+        # Older cards and older drivers do not answer everything.
+        try:
+            return question()
+        except pynvml.NVMLError:
+            return None
+
+    mig = asked(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0] == 1)
+    persistence = asked(lambda: pynvml.nvmlDeviceGetPersistenceMode(handle))
+    return Gpu(
+        name=_text(pynvml.nvmlDeviceGetName(handle)),
+        uuid=asked(lambda: _text(pynvml.nvmlDeviceGetUUID(handle))),
+        memory_bytes=asked(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)),
+        capability=asked(lambda: tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))),
+        mig=mig,
+        mig_instances=asked(lambda: _instances(pynvml, handle)) if mig else None,
+        persistence=None if persistence is None else persistence == 1,
+        utilisation_percent=asked(lambda: int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+    )
+
+
+def _instances(pynvml: Any, handle: Any) -> int:
+    """How many MIG instances a card is cut into."""
+    count = 0
+    for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except pynvml.NVMLError:
+            continue
+        count += 1
+    return count
 
 
 def _text(value: str | bytes) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def public(driver: Driver) -> Driver:
+    """The driver as it goes into a report: without what names the very card (UUIDs) or changes by the second."""
+    gpus = tuple(msgspec.structs.replace(gpu, uuid=None, utilisation_percent=None) for gpu in driver.gpus)
+    return msgspec.structs.replace(driver, gpus=gpus)
+
+
+def as_facts(driver: Driver) -> Mapping[str, str]:
+    """One line per card, for people."""
+    return {f"GPU {index}": _line(gpu) for index, gpu in enumerate(driver.gpus)}
+
+
+def _line(gpu: Gpu) -> str:
+    parts = [gpu.name]
+    if gpu.memory_bytes is not None:
+        parts.append(f"{gpu.memory_bytes / 2**30:.0f} GiB")
+    if gpu.capability is not None:
+        parts.append(f"sm_{gpu.capability[0]}{gpu.capability[1]}")
+    if gpu.mig:
+        parts.append(f"MIG, {gpu.mig_instances if gpu.mig_instances is not None else '?'} instances")
+    return ", ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(_ask()))

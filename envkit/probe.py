@@ -118,7 +118,7 @@ def _report(target: Target, collected: _Collected, described: host.Host) -> Repo
     return Report(
         envkit=envkit.__version__,
         host=described,
-        driver=driver.describe(),
+        driver=driver.public(driver.describe()),
         environment=_environment(target, facts, replacements),
         interpreter=_interpreter(facts, collected),
         variables=_variables(target.environ, replacements),

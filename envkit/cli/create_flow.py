@@ -99,8 +99,8 @@ def _cuda(asked: str) -> tuple[str, tuple[str, ...]]:
     if asked != "auto":
         return asked, ()
     told = driver.describe()
-    if told.cuda is None:
-        why = f"no usable NVIDIA driver ({told.reason}): building for the CPU"
+    if told.cuda is None or not told.visible_gpus:
+        why = f"no usable NVIDIA GPU ({told.reason or 'CUDA_VISIBLE_DEVICES hides all'}): building for the CPU"
         return CPU, (why, "for a machine with a GPU: envkit create --cuda 11.8 (or 12.4, 12.9, 13.0)")
     from envkit import compatibility
 
