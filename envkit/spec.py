@@ -18,6 +18,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
     torch: str | None = None
     channels: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
 

@@ -224,7 +224,7 @@ def test_a_report_names_no_card_by_its_uuid():
 def test_create_auto_says_what_it_found_and_chose(nvml, tmp_path, envkit):
     words = ("create", "-n", "x", "-d", tmp_path / "p", "--stop-after", "spec", "--json")
     told = json.loads(envkit(*words, environ=nvml("RTX 3090")).stdout)
-    assert "driver 550.54.14 runs CUDA up to 12.4: chose 12.9" in told["reasons"]
+    assert "driver 550.54.14 runs CUDA up to 12.4, NVIDIA RTX 3090: chose 12.9" in told["reasons"]
 
 
 def test_host_says_what_this_machine_is(envkit):

@@ -1,5 +1,7 @@
 """Templates: every file is a whole environment.yml, and options change what they should and nothing else."""
 
+import json
+
 import pytest
 import yaml
 from tests_support import ROOT, SHARED
@@ -49,7 +51,7 @@ def test_torch_none_leaves_the_family_out():
     ("options", "said"),
     [
         ({"cuda": "11.9"}, "nearest is --cuda 11.8"),
-        ({"cuda": "10.0"}, "nearest is --cuda 11.8"),
+        ({"cuda": "10.0"}, "nearest is --cuda 11.2"),
         ({"cuda": "11.8", "python": "3.14"}, "Python 3.14: it has 3.9"),
         ({"cuda": "11.8", "torch": "2.6.0"}, "torch 2.6.0"),
         ({"cuda": "latest"}, "write auto, cpu or a version"),
@@ -62,9 +64,82 @@ def test_what_cannot_be_had_names_what_can(options, said):
     assert said in " ".join([caught.value.message, *caught.value.details, caught.value.hint])
 
 
-@pytest.mark.parametrize(("driver", "chosen"), [("11.4", "11.8"), ("12.2", "12.9"), ("13.1", "13.0"), ("10.1", "cpu")])
-def test_the_newest_cuda_that_a_driver_runs(driver, chosen):
-    assert compatibility.newest_for_driver(driver) == chosen
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        (["--driver", "520.61", "--gpu", "RTX 3090"], "11.8"),
+        (["--driver", "470"], "11.8"),
+        (["--driver", "580.65.06", "--gpu", "RTX 5090"], "13.0"),
+        (["--driver", "550.54", "--gpu", "RTX 5090"], "12.9"),
+        (["--gpu", "GTX 1080"], "12.9"),
+        (["--gpu", "Tesla K80"], "11.8"),
+        (["--python", "3.9"], "12.4"),
+        (["--driver", "418.87"], "cpu"),
+        (["--platform", "osx-arm64"], "cpu"),
+        (["--platform", "win-64", "--driver", "560.76"], "12.8"),
+        (["--torch", "2.0.1"], "11.8"),
+        (["--torch", "1.12.1", "--python", "3.10"], "11.3"),
+    ],
+)
+def test_the_first_choice_for_a_driver_a_gpu_and_a_python(options, first, envkit):
+    told = json.loads(envkit("templates", "--platform", "linux-64", *options, "--json").stdout)["templates"]
+    assert told[0]["against"] == []
+    assert told[0]["row"]["cuda"] == first
+
+
+def test_every_template_that_does_not_fit_says_why(envkit):
+    told = envkit("templates", "--driver", "470", "--gpu", "RTX 5090", "--explain", "--platform", "linux-64").stdout
+    assert "driver 470 is too old: CUDA 13 needs 580.65.06 or newer" in told
+    assert "GPU of compute capability 12.0" in told
+    assert "pytorch/pytorch-cpu-feedstock" in told or "pytorch-cpu-feedstock" in told
+
+
+@pytest.mark.parametrize(
+    ("gpu", "capability"),
+    [
+        ("NVIDIA GeForce RTX 4090", (8, 9)),
+        ("Tesla V100-SXM2-16GB", (7, 0)),
+        ("A100 80GB PCIe", (8, 0)),
+        ("L40S", (8, 9)),
+    ],
+)
+def test_gpus_are_known_by_their_names(gpu, capability):
+    assert compatibility.capability_of(gpu) == capability
+
+
+def test_a_gpu_that_is_not_known_is_refused():
+    with pytest.raises(InputError, match="Voodoo"):
+        compatibility.capability_of("Voodoo 2")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "torch", "vision", "audio"),
+    [
+        ("11.8", None, "torchvision=0.20.1=*cu118", "torchaudio=2.5.1=*cu118"),
+        ("12.4", "2.4.1", "torchvision=0.19.1=*cu124", "torchaudio=2.4.1=*cu124"),
+        ("12.9", None, "torchvision=*=cuda*", "torchaudio=*=cuda*"),
+        ("12.9", "2.8.0", "torchvision=0.23.0=cuda*", "torchaudio=2.8.0=cuda*"),
+        ("cpu", "2.7", "torchvision=0.22.1=cpu*", "torchaudio=2.7.1=cpu*"),
+    ],
+)
+def test_vision_and_audio_come_in_the_version_and_build_that_fit(cuda, torch, vision, audio):
+    spec = Spec(cuda=cuda, torch=torch, variants=("vision", "audio"))
+    names = {item.name: item.text for item in template.choose(spec).environment.specs}
+    assert (names["torchvision"], names["torchaudio"]) == (vision, audio)
+
+
+def test_other_variants_add_their_packages_and_unknown_ones_are_refused():
+    names = {item.name for item in template.choose(Spec(variants=("jupyter", "hdf5-lmdb"))).environment.specs}
+    assert {"jupyterlab", "h5py", "python-lmdb"} <= names
+    with pytest.raises(InputError, match="--with nothing"):
+        template.choose(Spec(variants=("nothing",)))
+
+
+def test_a_torch_that_a_cuda_does_not_have_names_the_nearest_and_who_has_it():
+    with pytest.raises(InputError) as caught:
+        template.choose(Spec(cuda="11.8", torch="2.7"))
+    assert "--torch 2.5.1" in caught.value.hint
+    assert "CUDA 12.9 has it" in caught.value.hint
 
 
 @pytest.mark.shared
@@ -72,10 +147,10 @@ def test_what_the_templates_offer_stands_in_the_facts():
     facts = yaml.safe_load((SHARED / "compatibility-facts.yaml").read_text())
     releases = {one["version"]: one for one in facts["releases"]}
     for row in compatibility.facts().templates:
-        if row.cuda not in ("11.8", "12.1", "12.4"):
-            continue
-        offered = releases["2.5.1"]["pytorch_channel"]["linux-64"][row.cuda]
-        assert set(row.python) == set(offered["python_ge_3_9"])
+        if row.channel == "pytorch":
+            newest = row.torch.rpartition("<=")[2]
+            offered = releases[newest]["pytorch_channel"]["linux-64"][row.cuda]
+            assert set(row.python) == set(offered["python_ge_3_9"])
 
 
 def test_the_checkout_s_templates_are_read_from_the_top_level_folder():

@@ -16,6 +16,7 @@ from envkit.errors import EnvkitError
 CONTENTS = {
     "create": "Template, lock, build, probe: an environment from nothing.",
     "lock": "Write conda-lock.yml for an environment.yml, or check that it is fresh.",
+    "templates": "List the templates: which fit, and why not.",
     "check": "Say all there is to say about an environment.yml, without solving.",
     "build": "Build the environment of a lock.",
     "verify": "Is the environment here the one that was locked, and does it behave the same?",

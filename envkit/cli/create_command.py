@@ -19,6 +19,7 @@ STAGES = ("spec", "lock", "build")
 @click.option(
     "--channel", "channels", multiple=True, metavar="NAME|URL|DIR", help="Channels, instead of the template's."
 )
+@click.option("--with", "variants", multiple=True, metavar="VARIANT", help="vision, audio, jupyter, lightning, ...")
 @click.option("--add", multiple=True, metavar="SPEC", help="A further conda package.")
 @click.option("--pip", multiple=True, metavar="REQ", help="A package from the package index.")
 @click.option("-d", "--directory", type=click.Path(path_type=Path), default=Path(), help="Where the files go.")

@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 
-from envkit import activation, codec, driver, environment, locker, probe, report, template
+from envkit import activation, codec, compatibility, driver, engine, environment, locker, probe, report, template
 from envkit import bench as benches
 from envkit import lock as locks
 from envkit import prefix as prefixes
 from envkit.cli import flow, options, summary
 from envkit.cli.render import Talk
+from envkit.compatibility import Wanted
 from envkit.errors import InputError
-from envkit.spec import CPU, Spec
+from envkit.spec import CPU, NO_TORCH, Spec
 from envkit.template import Choice
 
 
@@ -27,6 +28,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     python_version: str | None
     torch_version: str | None
     channels: tuple[str, ...]
+    variants: tuple[str, ...]
     add: tuple[str, ...]
     pip: tuple[str, ...]
     directory: Path
@@ -51,7 +53,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 def create(wish: Wish, talk: Talk) -> Made:
     """Walk from options to report, as far as was asked."""
-    cuda, why = _cuda(wish.cuda)
+    cuda, why = _cuda(wish)
     choice = template.choose(_spec(wish, cuda))
     reasons = (*why, *choice.reasons)
     for reason in reasons:
@@ -89,23 +91,35 @@ def _spec(wish: Wish, cuda: str) -> Spec:
         python=wish.python_version,
         torch=wish.torch_version,
         channels=tuple(options.channel(one) for one in wish.channels),
+        variants=wish.variants,
         add=wish.add,
         pip=wish.pip,
     )
 
 
-def _cuda(asked: str) -> tuple[str, tuple[str, ...]]:
-    """The CUDA to build for, and why: `auto` is the newest template that the driver of this machine runs."""
-    if asked != "auto":
-        return asked, ()
+def _cuda(wish: Wish) -> tuple[str, tuple[str, ...]]:
+    """The CUDA to build for, and why: `auto` is the first template that fits this machine and what was asked."""
+    if wish.cuda != "auto":
+        return wish.cuda, ()
     told = driver.describe()
     if told.cuda is None or not told.visible_gpus:
         why = f"no usable NVIDIA GPU ({told.reason or 'CUDA_VISIBLE_DEVICES hides all'}): building for the CPU"
         return CPU, (why, "for a machine with a GPU: envkit create --cuda 11.8 (or 12.4, 12.9, 13.0)")
-    from envkit import compatibility
-
-    chosen = compatibility.newest_for_driver(told.cuda)
-    return chosen, (f"driver {told.version} runs CUDA up to {told.cuda}: chose {chosen}",)
+    glibc = next((one.version for one in engine.host_packages() if one.name == "__glibc"), None)
+    wanted = Wanted(
+        python=wish.python_version,
+        torch=None if wish.torch_version == NO_TORCH else wish.torch_version,
+        driver=told.version,
+        driver_cuda=told.cuda,
+        capability=told.oldest,
+        platform=engine.platform(),
+        glibc=glibc,
+    )
+    chosen = compatibility.best(wanted).row
+    shown = f", {told.visible_gpus[0].name}" + (
+        f" and {len(told.visible_gpus) - 1} more" if told.visible_gpus[1:] else ""
+    )
+    return chosen.cuda, (f"driver {told.version} runs CUDA up to {told.cuda}{shown}: chose {chosen.cuda}",)
 
 
 def _write_environment(source: Path, choice: Choice, wish: Wish) -> None:

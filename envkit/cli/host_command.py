@@ -23,7 +23,10 @@ def command(as_json: bool) -> None:
 
     told = driver.describe()
     machine = host.describe(Path(tempfile.gettempdir()))
-    runs = compatibility.newest_for_driver(told.cuda) if told.cuda and told.gpus else compatibility.CPU
+    wanted = compatibility.Wanted(
+        driver=told.version, driver_cuda=told.cuda, capability=told.oldest, platform=engine.platform()
+    )
+    runs = compatibility.best(wanted).row.cuda if told.cuda and told.visible_gpus else compatibility.CPU
     packages = compatibility.show(engine.host_packages())
     if as_json:
         render.record({"host": machine, "driver": told, "virtual_packages": packages, "runs": runs})
