@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check format lint types layers payload tests dist bench clean
+.PHONY: demo test check format lint types layers payload dist bench coverage-table clean
 
 demo: .venv/installed
 	tools/demo.sh
@@ -39,6 +39,9 @@ dist: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python tests/benchmarks/run.py
+
+coverage-table: .venv/installed
+	$(BIN)/python tools/coverage_table.py ../shared/channels
 
 clean:
 	rm -rf .demo .cache dist
