@@ -4,10 +4,10 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
+from envkit import condarc
 from envkit.errors import InputError
 
 _FORBIDDEN_IN_NAME = set("/\\:#$\"'`;&|<>*?!~%=\0\n\r\t")
@@ -21,27 +21,13 @@ def envs_directories(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """
     listed = environ.get("ENVKIT_ENVS_PATH") or environ.get("CONDA_ENVS_PATH") or environ.get("CONDA_ENVS_DIRS") or ""
     folders = [Path(part).expanduser() for part in listed.split(os.pathsep) if part]
-    folders += [Path(str(part)).expanduser() for part in condarc().get("envs_dirs") or ()]
+    folders += [Path(part).expanduser() for part in condarc.load(environ).envs_dirs]
     root = _conda_root(environ)
     if root is not None:
         folders += [root / "envs", Path("~/.conda/envs").expanduser()]
     folders.append(platformdirs.user_data_path("envkit", appauthor=False) / "envs")
     writable = [folder for folder in folders if _writable(folder)]
     return tuple(dict.fromkeys([*writable[:1], *folders]))
-
-
-def condarc() -> dict[str, Any]:
-    """The user's conda settings; empty where there is no `~/.condarc`."""
-    path = Path("~/.condarc").expanduser()
-    if not path.is_file():
-        return {}
-    import yaml
-
-    try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not YAML: {error}") from error
-    return settings if isinstance(settings, dict) else {}
 
 
 def _conda_root(environ: Mapping[str, str]) -> Path | None:

@@ -7,7 +7,19 @@ from typing import Any
 
 import msgspec
 
-from envkit import activation, codec, compatibility, driver, engine, environment, locker, probe, report, template
+from envkit import (
+    activation,
+    codec,
+    compatibility,
+    driver,
+    engine,
+    environment,
+    locker,
+    mirror,
+    probe,
+    report,
+    template,
+)
 from envkit import bench as benches
 from envkit import lock as locks
 from envkit import prefix as prefixes
@@ -31,6 +43,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...]
     add: tuple[str, ...]
     pip: tuple[str, ...]
+    mirror: str | None
     directory: Path
     stop_after: str | None
     no_bench: bool
@@ -53,6 +66,8 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 def create(wish: Wish, talk: Talk) -> Made:
     """Walk from options to report, as far as was asked."""
+    if wish.mirror is not None:
+        _use_mirror(wish.mirror, wish.directory, talk)
     cuda, why = _cuda(wish)
     choice = template.choose(_spec(wish, cuda))
     reasons = (*why, *choice.reasons)
@@ -76,6 +91,14 @@ def create(wish: Wish, talk: Talk) -> Made:
     if wish.stop_after == "build":
         return made
     return _report(made, wish, prefix, talk)
+
+
+def _use_mirror(name: str, folder: Path, talk: Talk) -> None:
+    """Write the settings that a mirror needs beside the environment, and use them for this run."""
+    path = folder / "condarc"
+    codec.write(path, mirror.condarc(name).encode())
+    os.environ["CONDARC"] = str(path.absolute())
+    talk.note(f"wrote {path}: put its lines into ~/.condarc, so that every tool uses the mirror")
 
 
 def _other(prefix: Path, held: locks.Lock) -> bool:

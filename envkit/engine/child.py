@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import platformdirs
 
-from envkit import redact
+from envkit import condarc, redact
 from envkit.engine import translate
 from envkit.engine.install import Failure, Installed, Line, Question
-from envkit.engine.solve import _to_rattler
+from envkit.engine.solve import _to_rattler, client
 from envkit.errors import EnvkitError, NetworkError
 from envkit.progress import Step
 from envkit.record import CondaRecord
@@ -68,7 +68,7 @@ def _leave_with_parent() -> None:
 def _install(question: Question, say: Any) -> Installed:
     missing = _not_cached(question.records)
     _check_local_packages(missing)
-    if question.offline:
+    if question.offline or condarc.load().offline:
         _refuse_fetching(missing)
     folder = Path(question.folder)
     try:
@@ -79,14 +79,14 @@ def _install(question: Question, say: Any) -> Installed:
 
 
 async def _link(question: Question, reporter: "Reporter") -> None:
-    from rattler import Client, MatchSpec, Subdir, install
+    from rattler import MatchSpec, Subdir, install
 
     await install(
         [_to_rattler(record) for record in question.records],
         question.folder,
         alternative_target_prefix=question.prefix,
         platform=Subdir(question.platform),
-        client=Client.default_client(max_retries=3),
+        client=client(),
         execute_link_scripts=False,
         show_progress=False,
         # The wrapper hands the list on as it is, so it must hold the inner objects.

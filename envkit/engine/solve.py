@@ -1,20 +1,18 @@
 """Specs and channels in, the records of one platform out."""
 
 import asyncio
-import os
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from envkit import places, redact
+from envkit import condarc, redact
 from envkit.engine import translate
 from envkit.errors import EnvkitError, InputError, UnsolvableError
 from envkit.record import CondaRecord, VirtualPackage
 
 if TYPE_CHECKING:
-    from rattler import Channel, Gateway, MatchSpec, RepoDataRecord
+    from rattler import Channel, Client, Gateway, MatchSpec, RepoDataRecord
 
-DEFAULT_ALIAS = "https://conda.anaconda.org/"
-_DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
 _RETRIES = 3
 _MOST_LINES = 24
 
@@ -29,7 +27,8 @@ def solve(
 ) -> tuple[CondaRecord, ...]:
     """The records that satisfy `specs`, in an order in which each comes after what it depends on.
 
-    Channel priority is strict; `locked` records are kept wherever they still fit. Raises UnsolvableError with
+    Channel priority is strict unless conda's configuration disables it;
+    `locked` records are kept wherever they still fit. Raises UnsolvableError with
     every spec that has no candidate at all, NetworkError, DamagedPackageError.
     """
     matches = _match_specs(specs)
@@ -53,11 +52,13 @@ async def _solve(
     virtual_packages: Sequence[VirtualPackage],
     locked: Sequence[CondaRecord],
 ) -> tuple[CondaRecord, ...]:
-    from rattler import BuildString, GenericVirtualPackage, PackageName, PackageRecord, Version, solve
+    from rattler import BuildString, ChannelPriority, GenericVirtualPackage, PackageName, PackageRecord, Version, solve
 
+    disabled = condarc.load().channel_priority == "disabled"
     solved = await solve(
         sources,
         matches,
+        channel_priority=ChannelPriority.Disabled if disabled else ChannelPriority.Strict,
         gateway=_gateway(),
         platforms=[platform, "noarch"],  # type: ignore[list-item]
         locked_packages=[_to_rattler(record) for record in locked],
@@ -84,28 +85,36 @@ def _match_specs(specs: Sequence[str]) -> "list[MatchSpec]":
     return [MatchSpec(spec, strict=False) for spec in specs]
 
 
-def channel_alias() -> str:
-    """Where channel names point: conda's own setting, from CONDA_CHANNEL_ALIAS or `~/.condarc`."""
-    alias = os.environ.get("CONDA_CHANNEL_ALIAS") or str(places.condarc().get("channel_alias") or "")
-    return (alias or DEFAULT_ALIAS).rstrip("/") + "/"
-
-
 def _channels(name: str) -> "list[Channel]":
-    """A channel by name, URL or folder; `defaults` is two channels."""
-    from rattler import Channel, ChannelConfig
+    """A channel by name, URL or folder, where conda's configuration puts it; `defaults` is several."""
+    from rattler import Channel
 
-    if name == "defaults":
-        return [Channel(url) for url in _DEFAULTS]
     try:
-        return [Channel(name, ChannelConfig(channel_alias()))]
+        return [Channel(url) for url in condarc.load().urls(name)]
+    except EnvkitError:
+        raise
     except Exception as problem:
         raise translate.error(problem, doing=f"channel {name}") from problem
 
 
 def _gateway() -> "Gateway":
-    from rattler import Client, Gateway
+    from rattler import Gateway
 
-    return Gateway(client=Client.default_client(max_retries=_RETRIES))
+    return Gateway(client=client())
+
+
+def client() -> "Client":
+    """The client for channels: retries, logins of netrc and keyring, proxies and certificates as conda has them."""
+    from rattler import Client, Config
+
+    settings = condarc.load()
+    lines = ["tls-no-verify = true"] if settings.ssl_verify is False else []
+    proxies = {name: url for name, url in settings.proxy_servers.items() if name in ("http", "https")}
+    if proxies:
+        lines += ["[proxy-config]", *(f"{name} = {json.dumps(url)}" for name, url in sorted(proxies.items()))]
+    if not lines:
+        return Client.default_client(max_retries=_RETRIES)
+    return Client.from_config(Config.from_toml("\n".join(lines)), max_retries=_RETRIES)
 
 
 async def _without_candidates(
