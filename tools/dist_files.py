@@ -10,6 +10,7 @@ WANTED = (
     "envkit/_templates/compatibility.yml",
     "envkit/_templates/conda-forge-cpu.yml",
     "envkit/data/pypi-names.json",
+    "envkit/data/rules.yml",
     "envkit/payload/__main__.py",
     "envkit/payload/probes/collate.py",
     "envkit/cli/create_command.py",

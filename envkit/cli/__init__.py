@@ -23,6 +23,7 @@ CONTENTS = {
     "diff": "What differs between two reports, and what most likely caused it.",
     "probe": "Report what an environment is and how its data path behaves.",
     "bench": "Measure how fast its DataLoader loads.",
+    "doctor": "Find known trouble: in a file, a lock, an environment, this machine.",
     "host": "Show what this machine is and what it can run.",
     "run": "Run a command in an environment.",
     "shell": "Start a shell in an environment.",
