@@ -132,9 +132,8 @@ def _against(row: Row, wanted: Wanted) -> Iterable[str]:
 
 def _against_gpu(row: Row, wanted: Wanted) -> Iterable[str]:
     family = row.cuda.split(".")[0]
-    floor = facts().drivers[family]
-    least = floor.windows if (wanted.platform or "").startswith("win") else floor.linux
-    if wanted.driver is not None and _key(wanted.driver) < _key(least):
+    least = driver_floor(family, wanted.platform or "")
+    if wanted.driver is not None and is_older(wanted.driver, least):
         yield f"driver {wanted.driver} is too old: CUDA {family} needs {least} or newer"
     if wanted.driver is None and wanted.driver_cuda is not None and int(wanted.driver_cuda.split(".")[0]) < int(family):
         yield f"the driver runs CUDA up to {wanted.driver_cuda}: CUDA {family} needs {least} or newer"
@@ -143,6 +142,18 @@ def _against_gpu(row: Row, wanted: Wanted) -> Iterable[str]:
         yield f"GPU of compute capability {shown}: the builds hold code for {', '.join(row.capabilities)}"
     if wanted.glibc is not None and row.glibc is not None and _key(wanted.glibc) < _key(row.glibc):
         yield f"glibc {wanted.glibc} is too old: it needs {row.glibc}"
+
+
+def driver_floor(cuda: str, platform: str) -> str:
+    """The oldest driver that runs builds of a CUDA family on a platform."""
+    floor = facts().drivers[cuda.split(".")[0]]
+    return floor.windows if platform.startswith("win") else floor.linux
+
+
+def is_older(driver: str, floor: str) -> bool:
+    """Whether a driver is older than a floor; a driver told by its branch alone, as `580`, is any of that branch."""
+    told = _key(driver)
+    return told < _key(floor)[: len(told)]
 
 
 def runs_on(row: Row, capability: tuple[int, int]) -> bool:

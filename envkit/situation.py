@@ -239,11 +239,11 @@ def _machine(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
     """torch's CUDA against this machine's driver and GPU."""
     found: dict[str, Fact] = {}
     cuda, driver, capability = facts.get("torch_cuda"), facts.get("driver_version"), facts.get("capability")
-    floor = compatibility.facts().drivers.get(str(cuda).split(".")[0]) if cuda else None
+    known = str(cuda).split(".")[0] in compatibility.facts().drivers
     # The package cuda-compat brings a newer user-mode driver along: then the floor does not hold.
-    if floor is not None and driver is not None and not given.of("cuda-compat"):
-        least = floor.windows if str(facts.get("platform", "")).startswith("win") else floor.linux
-        found["driver_too_old"] = _numbers(str(driver)) < _numbers(least)
+    if known and driver is not None and not given.of("cuda-compat"):
+        floor = compatibility.driver_floor(str(cuda), str(facts.get("platform", "")))
+        found["driver_too_old"] = compatibility.is_older(str(driver), floor)
     if capability is not None and facts.get("torch_flavour") == "cuda" and not facts.get("torch_from_pip"):
         of_pytorch = str(facts.get("torch_build", "")).startswith("py3")
         rows = [row for row in compatibility.facts().templates if row.cuda == cuda]
@@ -351,7 +351,3 @@ def _user_modules(python: str | None, environ: Mapping[str, str]) -> Sequence[st
 
 def _minor(version: str) -> str:
     return ".".join(re.findall(r"\d+", version.partition("+")[0])[:2])
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))

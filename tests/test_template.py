@@ -70,6 +70,7 @@ def test_what_cannot_be_had_names_what_can(options, said):
         (["--driver", "520.61", "--gpu", "RTX 3090"], "11.8"),
         (["--driver", "470"], "11.8"),
         (["--driver", "580.65.06", "--gpu", "RTX 5090"], "13.0"),
+        (["--driver", "580", "--gpu", "RTX 5090"], "13.0"),
         (["--driver", "550.54", "--gpu", "RTX 5090"], "12.9"),
         (["--gpu", "GTX 1080"], "12.9"),
         (["--gpu", "Tesla K80"], "11.8"),
