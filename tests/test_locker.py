@@ -169,9 +169,9 @@ def test_a_cpu_torchvision_beside_a_cuda_pytorch_is_the_same_error(snapshot, tmp
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("cuda", ["cpu", "11.8", "12.1", "12.4", "12.6", "12.9"])
+@pytest.mark.parametrize("cuda", ["cpu", "11.3", "11.8", "12.1", "12.4", "12.6", "12.9", "13.0"])
 def test_templates_lock_to_the_build_that_they_promise(cuda, snapshot, envkit, tmp_path):
-    envkit("create", "-n", "t", "--cuda", cuda, "--python", "3.11", "-d", tmp_path, "--stop-after", "lock")
+    envkit("create", "-n", "t", "--cuda", cuda, "-d", tmp_path, "--stop-after", "lock")
     held = locks.read(tmp_path / "conda-lock.yml")
     torch = next(one for one in held.conda("linux-64") if one.name == "pytorch")
     assert ("cuda" in torch.build) == (cuda != "cpu")
