@@ -98,6 +98,14 @@ def _platform() -> Literal["jetson", "wsl"] | None:
     return "wsl" if _WSL_LIBRARIES.is_dir() else None
 
 
+def jetson_release() -> int | None:
+    """The major release of L4T on a Jetson: 36 is JetPack 6; 0 where it cannot be read; None on other machines."""
+    if not _JETSON.is_file():
+        return None
+    found = re.search(r"\bR(\d+)\b", _JETSON.read_text(errors="replace"))
+    return int(found[1]) if found else 0
+
+
 def _ask() -> Driver:
     import pynvml
 

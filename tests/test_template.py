@@ -6,7 +6,8 @@ import pytest
 import yaml
 from tests_support import ROOT, SHARED
 
-from envkit import compatibility, environment, places, template
+from envkit import compatibility, driver, environment, places, template
+from envkit.cli import create_flow
 from envkit.errors import InputError
 from envkit.spec import Spec
 
@@ -207,3 +208,30 @@ def test_a_cuda_template_is_refused_by_a_machine_without_cuda_where_its_builds_c
             platform="linux-64",
             virtual_packages=compatibility.target_packages("linux-64", "cpu"),
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "cuda", "variants"),
+    [
+        ("# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic", "12.9", ("jetson",)),
+        ("# R38 (release), REVISION: 2.0", "13.0", ()),
+        ("# R35 (release), REVISION: 4.1", None, ()),
+        ("?", None, ()),
+    ],
+)
+def test_a_jetson_gets_the_builds_for_its_chips_or_is_refused(text, cuda, variants, monkeypatch, tmp_path):
+    (tmp_path / "nv_tegra_release").write_text(text)
+    monkeypatch.setattr(driver, "_JETSON", tmp_path / "nv_tegra_release")
+    fields = create_flow.Wish.__struct_fields__
+    wish = create_flow.Wish(
+        **dict.fromkeys(fields) | {"cuda": "auto", "channels": (), "variants": (), "add": (), "pip": ()}
+    )
+    if cuda is None:
+        with pytest.raises(InputError, match="JetPack 6"):
+            create_flow._cuda(wish)
+        return
+    assert create_flow._cuda(wish)[0] == cuda
+    made = template.choose(create_flow._spec(wish, cuda)).environment
+    assert ("arm-variant=*=tegra" in made.spec_texts) == (variants == ("jetson",))
+    with pytest.raises(InputError, match=r"12\.9"):
+        create_flow._spec(wish, "11.8")

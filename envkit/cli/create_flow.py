@@ -114,7 +114,7 @@ def _spec(wish: Wish, cuda: str) -> Spec:
         python=wish.python_version,
         torch=wish.torch_version,
         channels=tuple(options.channel(one) for one in wish.channels),
-        variants=wish.variants,
+        variants=tuple(dict.fromkeys((*wish.variants, *_for_board(cuda)))),
         add=wish.add,
         pip=wish.pip,
     )
@@ -124,6 +124,9 @@ def _cuda(wish: Wish) -> tuple[str, tuple[str, ...]]:
     """The CUDA to build for, and why: `auto` is the first template that fits this machine and what was asked."""
     if wish.cuda != "auto":
         return wish.cuda, ()
+    release = driver.jetson_release()
+    if release is not None:
+        return _on_jetson(release)
     told = driver.describe()
     if told.cuda is None or not told.visible_gpus:
         why = f"no usable NVIDIA GPU ({told.reason or 'CUDA_VISIBLE_DEVICES hides all'}): building for the CPU"
@@ -143,6 +146,29 @@ def _cuda(wish: Wish) -> tuple[str, tuple[str, ...]]:
         f" and {len(told.visible_gpus) - 1} more" if told.visible_gpus[1:] else ""
     )
     return chosen.cuda, (f"driver {told.version} runs CUDA up to {told.cuda}{shown}: chose {chosen.cuda}",)
+
+
+def _on_jetson(release: int) -> tuple[str, tuple[str, ...]]:
+    """The CUDA for a Jetson by its L4T release. Source: conda-forge/cuda-feedstock and pytorch-cpu-feedstock."""
+    if release >= 38:
+        return "13.0", (f"a Jetson with L4T {release} (JetPack 7): chose 13.0",)
+    if release >= 36:
+        return "12.9", (f"a Jetson with L4T {release} (JetPack 6): chose 12.9 with arm-variant tegra",)
+    raise InputError(
+        f"this is a Jetson with L4T {release or 'of unknown release'}: conda-forge's builds need JetPack 6 (L4T 36)",
+        hint="update JetPack, or take NVIDIA's own wheels for this JetPack; --cuda cpu works too",
+    )
+
+
+def _for_board(cuda: str) -> tuple[str, ...]:
+    """What a Jetson needs beside the template: before CUDA 13 the builds for its chips are a variant of their own."""
+    if driver.jetson_release() is None or cuda == CPU or cuda.startswith("13"):
+        return ()
+    if cuda != "12.9":
+        raise InputError(
+            f"--cuda {cuda} on a Jetson: builds for its chips begin with CUDA 12.9", hint="take --cuda 12.9 or 13.0"
+        )
+    return ("jetson",)
 
 
 def _write_environment(source: Path, choice: Choice, wish: Wish) -> None:
