@@ -48,6 +48,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     id: str
     severity: Severity
     when: When
+    about: tuple[str, ...] = ()
     message: str
     next: str
     source: str
@@ -139,8 +140,7 @@ def _fact_fits(fact: Fact | None, wanted: Fact) -> bool:
 
 
 def _trouble(rule: Rule, given: Situation) -> Trouble:
-    subjects = [one for name in (*rule.when.packages, *rule.when.builds) for one in given.of(name)]
-    subjects += given.of("torch", "pip") if rule.id == "torch-twice" else ()
+    subjects = [one for name in (*rule.when.packages, *rule.when.builds, *rule.about) for one in given.of(name)]
     known: Mapping[str, Any] = {
         **{one.name: one.version for one in reversed(given.packages) if one.version},
         **given.facts,

@@ -139,6 +139,7 @@ def of_machine(
         "driver_state": driver.state,
         "driver_version": driver.version,
         "capability": ".".join(map(str, driver.oldest)) if driver.oldest else None,
+        "gpu": ", ".join(dict.fromkeys(gpu.name for gpu in driver.visible_gpus)) or None,
         "jetson": driver.platform == "jetson",
         "glibc": next((one.version for one in virtual if one.name == "__glibc"), None),
         "shm_bytes": host.shm_bytes,
@@ -194,6 +195,9 @@ def _cuda(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
             found["torch_cuda"] = cuda or str(toolkit)
     elif toolkit:
         found["torch_cuda"] = toolkit
+    # Only a build pin or pytorch-gpu keeps the solver from a CPU build.
+    wants = facts.get("wants_cuda", found["wants_cuda"])
+    found["cuda_not_forced"] = bool(facts.get("from_file") and conda and wants and "torch_flavour" not in found)
     return found
 
 
@@ -220,9 +224,13 @@ def _wheel_cuda(version: str) -> str | None:
 
 def _pairs(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
     """Whether torchvision and torchaudio belong to this torch, by the release table."""
+    found: dict[str, Fact] = {}
+    cuda, builds = facts.get("torch_cuda"), [one.build or "" for one in given.of("torchvision", "conda")]
+    vision = next((number for build in builds if (number := _flavour(build)[1])), None)
+    if facts.get("torch_flavour") == "cuda" and cuda and vision:
+        found["vision_cuda_fits"] = vision == cuda
     minor = _minor(str(facts.get("torch_version", "")))
     pair = compatibility.pair_for(minor) if minor else None
-    found: dict[str, Fact] = {}
     if pair is None:
         return found
     for fact, name, wanted in (
@@ -265,6 +273,7 @@ def _channels(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
     found: dict[str, Fact] = {
         "frozen_channel": (torch.channel if torch and torch.channel else first) == "pytorch",
         "nvidia_listed": "nvidia" in order,
+        "conda_forge_listed": "conda-forge" in order,
         "installed": False,
     }
     if not facts.get("installed") and {"pytorch", "conda-forge"} <= set(order):

@@ -60,11 +60,12 @@ def test_all_trouble_of_a_file_is_told_with_its_lines(envkit, tmp_path):
     lines = {one["code"]: one["line"] for one in told if one["code"] not in WHOLE_MACHINE}
     assert lines == {
         "numpy2-old-torch": 4,
-        "vision-pairing": 0,
+        "cuda-not-forced": 4,
+        "vision-pairing": 7,
         "torch-twice": 10,
         "conda-forge-first": 5,
         "nvidia-missing": 5,
-        "local-pin-without-index": 0,
+        "local-pin-without-index": 10,
         "pynvml-package": 11,
     }
 
