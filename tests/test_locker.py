@@ -1,5 +1,6 @@
 """Locks: conda-lock for real, no conda installed, and the right sentence when it cannot be."""
 
+import base64
 import json
 import re
 import subprocess
@@ -242,6 +243,29 @@ def test_a_login_by_variable_is_kept_by_its_name(channel, serve, envkit, tmp_pat
     assert "needs the environment variable MY_REPO_TOKEN" in told
     envkit("build", source, "-p", tmp_path / "e", environ=own)
     assert "tk-456-secret" not in "".join(path.read_text() for path in (tmp_path / "e/conda-meta").glob("*.json"))
+
+
+@pytest.mark.parametrize("way", ["netrc", "rattler-store"])
+def test_a_login_of_netrc_or_of_the_engine_s_store_is_used_and_kept_out_of_every_file(
+    way, channel, serve, envkit, tmp_path
+):
+    server = serve(channel)
+    server.login = "Basic " + base64.b64encode(b"ada:hunter2").decode()
+    source = _write(tmp_path, ["python", "pip"], server.url)
+    own = {"HOME": str(tmp_path / "home"), "RATTLER_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "home").mkdir()
+    assert "401" in envkit("lock", source, status=7, environ=own).stderr
+    if way == "netrc":
+        (tmp_path / "home/.netrc").write_text("machine 127.0.0.1 login ada password hunter2\n")
+        (tmp_path / "home/.netrc").chmod(0o600)
+    else:
+        (tmp_path / "home/.rattler").mkdir()
+        held = {"127.0.0.1": {"BasicHTTP": {"username": "ada", "password": "hunter2"}}}
+        (tmp_path / "home/.rattler/credentials.json").write_text(json.dumps(held))
+    envkit("lock", source, environ=own)
+    envkit("build", source, "-p", tmp_path / "e", environ=own)
+    told = [tmp_path / "conda-lock.yml", *(tmp_path / "e/conda-meta").glob("*.json")]
+    assert "hunter2" not in "".join(path.read_text() for path in told)
 
 
 def test_a_channel_in_the_home_folder_is_written_without_it(channel, envkit, tmp_path):
