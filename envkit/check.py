@@ -51,6 +51,7 @@ def judge(asked: Environment, *, platforms: Sequence[str] = ()) -> Checked:
         specs=specs,
         lines=tuple(Line(item, pip_line.parse(item.text)) for item in asked.pip),
         platforms=tuple(platforms or asked.platforms or (engine.platform(),)),
+        platforms_asked=bool(platforms or asked.platforms),
     )
     found = [*asked.findings, *bad]
     found += [one for family in _FAMILIES for rule in family.RULES for one in rule(subject)]

@@ -1,8 +1,8 @@
 """Rewriting an environment.yml so that it can be rebuilt elsewhere: line by line, so that all else stays as it is.
 
 Done: the prefix line goes, `nodefaults` comes, build strings of another platform are cut off and its own packages
-dropped, indexes move from the pip lines to `pip-repositories:`, duplicate specs become one, glued comments get their
-blank, `pip` is listed where there is a pip section. Running it twice gives the same bytes.
+dropped, indexes move from the pip lines to `pip-repositories:`, the specs of one package become one, glued comments
+get their blank, `pip` is listed where there is a pip section. Running it twice gives the same bytes.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from envkit.environment import Item
 from envkit.errors import InputError
 from envkit.rules.platform_rules import exported_on, platform_only
-from envkit.rules.subject import Subject
+from envkit.rules.subject import Spec, Subject
 
 _INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)(?:\s*=\s*|\s+)(?P<url>\S+)$")
 
@@ -22,7 +22,7 @@ def fix(text: str, subject: Subject) -> str:
     Raises InputError where an item to change does not stand on a line of its own.
     """
     lines = text.splitlines()
-    changed = _changes(subject)
+    changed = _changes(subject, lines)
     for item in changed:
         if item.line and not re.match(r"\s*-\s", lines[item.line - 1]):
             raise InputError(
@@ -45,12 +45,12 @@ def fix(text: str, subject: Subject) -> str:
     return ending.join(out) + ending if out != lines else text
 
 
-def _changes(subject: Subject) -> dict[Item, str | None]:
+def _changes(subject: Subject, lines: list[str]) -> dict[Item, str | None]:
     """What becomes of items: another text, or None for one that goes."""
     return {
         **dict(_glued(subject)),
         **dict(_platform_changes(subject)),
-        **dict(_duplicates(subject)),
+        **dict(_duplicates(subject, lines)),
         **{one.item: None for one in subject.lines if _INDEX.match(one.item.text)},
     }
 
@@ -63,26 +63,60 @@ def _glued(subject: Subject) -> Iterator[tuple[Item, str | None]]:
 
 
 def _platform_changes(subject: Subject) -> Iterator[tuple[Item, str | None]]:
-    """Cut builds off and drop packages, where the file was exported on another platform than it is wanted for."""
-    origin = exported_on(subject)
-    if origin is None or set(subject.platforms) <= {origin}:
+    """Cut builds off and drop packages that the platforms asked for do not have.
+
+    Nothing where no platform is asked for, or where the file was exported on that very one.
+    """
+    origin, wanted = exported_on(subject), set(subject.platforms)
+    if wanted <= {origin} or not (subject.platforms_asked or origin):
         return
     for one in subject.specs:
         tied = platform_only(one.parsed.name)
-        if tied and not set(subject.platforms) <= tied:
+        elsewhere = tied and not (wanted <= tied if origin else wanted & tied)
+        if one.item.selector is not None:
+            continue
+        if one.parsed.name == "pytorch-gpu" and elsewhere:
+            # Dropped, it would take torch along.
+            yield one.item, one.item.text.replace("pytorch-gpu", "pytorch", 1).partition("=*")[0]
+        elif elsewhere:
             yield one.item, None
         elif one.parsed.build and "*" not in one.parsed.build:
             yield one.item, "=".join(one.item.text.split("=")[:2])
 
 
-def _duplicates(subject: Subject) -> Iterator[tuple[Item, str | None]]:
-    """The later ones of equal specs; specs with different selectors stay."""
-    seen: set[tuple[str, object]] = set()
+def _duplicates(subject: Subject, lines: list[str]) -> Iterator[tuple[Item, str | None]]:
+    """Several specs of one package become one that says the same; specs with different selectors stay."""
+    groups: dict[tuple[str, object], list[Spec]] = {}
     for one in subject.specs:
-        key = (one.item.text, one.item.selector)
-        if key in seen:
-            yield one.item, None
-        seen.add(key)
+        groups.setdefault((one.parsed.name, one.item.selector), []).append(one)
+    for group in groups.values():
+        kept: dict[str, Spec] = {}
+        for one in group:
+            kept.setdefault(one.item.text, one)
+        distinct = list(kept.values())
+        said = [one for one in distinct if one.item.text != one.parsed.name] or distinct
+        text = said[0].item.text if len(said) == 1 else _merged(said)
+        if text is None:
+            # What cannot become one spec stays; only what says nothing new goes.
+            yield from ((one.item, None) for one in group if not any(one is other for other in said))
+            continue
+        # The line that stays is one with a comment, so that no comment is lost where only one has any.
+        survivor = next((one for one in group if "#" in lines[one.item.line - 1]), group[0])
+        if survivor.item.text != text:
+            yield survivor.item, text
+        yield from ((one.item, None) for one in group if one is not survivor)
+
+
+def _merged(specs: list[Spec]) -> str | None:
+    """One spec for several; None where more than plain versions is asked for."""
+    versions = []
+    for one in specs:
+        parsed = one.parsed
+        if parsed.build or parsed.channel or parsed.subdir or not parsed.version or "|" in parsed.version:
+            return None
+        versions.append(parsed.version)
+    text = ",".join(dict.fromkeys(",".join(versions).split(",")))
+    return specs[0].parsed.name + (text if text[0] in "<>=!~" else f" {text}")
 
 
 def _replaced(line: str, item: Item, new: str) -> str:

@@ -141,7 +141,7 @@ def _asked_twice(asked: Environment, source: Path) -> list[str]:
         ]
         problems += [
             f"{source}:{item.line}: {item.text}: asked for as {one.text!r} in line {one.line}: write one spec, such as "
-            f"{item.name}>=1,<2"
+            f"{item.name}>=1,<2 (envkit check --fix makes one of plain versions)"
             for one in others[:1]
         ]
     return problems

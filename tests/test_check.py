@@ -104,6 +104,46 @@ def test_a_fix_rewrites_an_export_for_another_platform_and_shows_the_change(tmp_
     assert path.read_bytes() == before
 
 
+HANDWRITTEN = """\
+channels:
+  - conda-forge
+  - nodefaults
+dependencies:
+  - numpy  # arrays
+  - numpy>=1.20
+  - numpy <2
+  - scipy=1.11.4=py310hb13e2d6_0
+  - pandas
+  - pandas=2.1
+  - cuda-version=12.9
+  - pytorch-gpu=2.7
+  - python=3.10
+  - python=3.10
+  - pywin32  # [win]
+"""
+
+
+def test_a_fix_for_a_platform_makes_one_spec_of_several_and_leaves_out_what_it_lacks(tmp_path, envkit):
+    path = tmp_path / "environment.yml"
+    path.write_text(HANDWRITTEN)
+    envkit("check", path, "--platform", "osx-arm64", "--fix")
+    assert path.read_text().split("dependencies:\n")[1].splitlines() == [
+        "  - numpy>=1.20,<2  # arrays",
+        "  - scipy=1.11.4",
+        "  - pandas=2.1",
+        "  - pytorch=2.7",
+        "  - python=3.10",
+        "  - pywin32  # [win]",
+    ]
+    before = path.read_bytes()
+    envkit("check", path, "--platform", "osx-arm64", "--fix")
+    assert path.read_bytes() == before
+    # Nobody asked for a platform: what this machine lacks is not a fault of the file.
+    path.write_text(HANDWRITTEN)
+    envkit("check", path, "--fix")
+    assert "cuda-version=12.9" in path.read_text()
+
+
 def test_a_file_without_a_fault_has_nothing_to_fix(tmp_path, envkit):
     path = tmp_path / "environment.yml"
     path.write_text("name: x\nchannels: [conda-forge, nodefaults]\ndependencies: [python=3.12]\n")

@@ -27,6 +27,8 @@ def exported_on(subject: Subject) -> str | None:
 def platform_only(name: str) -> frozenset[str]:
     """The platforms that a package exists on, empty for one that is not tied to any."""
     tied = {platform for platform, markers in MARKERS.items() if name in markers}
+    if name in _CUDA_ONLY:
+        return frozenset({"linux-64", "linux-aarch64", "win-64"})
     found = re.search(r"_(linux-64|linux-aarch64|osx-64|osx-arm64|win-64)$", name)
     return frozenset(tied | ({found[1]} if found else set()))
 
@@ -69,8 +71,6 @@ def platform_packages(subject: Subject) -> Findings:
         fits = one.item.selector is None
         tied = platform_only(one.parsed.name)
         lacking = [platform for platform in subject.platforms if tied and platform not in tied]
-        if one.parsed.name in _CUDA_ONLY:
-            lacking += [platform for platform in subject.platforms if platform.startswith("osx")]
         if lacking and (fits or len(subject.platforms) > 1) and not one.parsed.build:
             message = f"{one.parsed.name} has no build for {', '.join(lacking)}"
             yield finding("platform-specific-spec", "warning", message, one.item, following="give it a selector")

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+from envkit.environment import Item
 from envkit.finding import Severity
 from envkit.rules.subject import Findings, Subject, finding
 
@@ -75,12 +76,20 @@ def underscores(subject: Subject) -> Findings:
 
 
 def duplicates(subject: Subject) -> Findings:
-    """The same spec twice."""
-    counted = Counter(one.item.text for one in subject.specs)
-    for text, count in counted.items():
-        if count > 1:
-            last = [one.item for one in subject.specs if one.item.text == text][-1]
-            yield finding("duplicate-spec", "warning", f"{text} is listed {count} times", last)
+    """The same package twice: conda reads no selectors in comments, so equal specs are two of one even with them."""
+    for name, count in Counter(one.parsed.name for one in subject.specs).items():
+        items = [one.item for one in subject.specs if one.parsed.name == name] if count > 1 else []
+        twice = [item for item in items if any(_same(item, other) for other in items if other is not item)]
+        if not twice:
+            continue
+        told = " and ".join(dict.fromkeys(item.text for item in twice))
+        following = "envkit check --fix makes one of them"
+        message = f"{name} is listed {len(twice)} times: {told}"
+        yield finding("duplicate-spec", "warning", message, twice[-1], following=following)
+
+
+def _same(one: Item, other: Item) -> bool:
+    return one.text == other.text or one.selector == other.selector
 
 
 def open_versions(subject: Subject) -> Findings:

@@ -31,12 +31,16 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The file, taken apart, and the platforms that it is looked at for."""
+    """The file, taken apart, and the platforms that it is looked at for.
+
+    `platforms_asked`: they were asked for, in the file or beside it, and are not just this machine's.
+    """
 
     environment: Environment
     specs: tuple[Spec, ...]
     lines: tuple[Line, ...]
     platforms: tuple[str, ...]
+    platforms_asked: bool = False
 
     def spec(self, name: str) -> Spec | None:
         """The first conda spec of a package."""
