@@ -10,10 +10,10 @@ from envkit import engine, environment, pip_line
 from envkit.environment import Environment
 from envkit.errors import InputError
 from envkit.finding import Finding, UnreadableFile
-from envkit.rules import channel_rules, pip_rules, platform_rules, spec_rules, torch_rules
+from envkit.rules import channel_rules, pip_rules, platform_rules, secret_rules, spec_rules, torch_rules
 from envkit.rules.subject import Line, Spec, Subject, finding
 
-_FAMILIES = (channel_rules, spec_rules, platform_rules, torch_rules, pip_rules)
+_FAMILIES = (channel_rules, spec_rules, platform_rules, torch_rules, pip_rules, secret_rules)
 _ORDER = ("error", "warning", "info")
 
 
@@ -35,7 +35,8 @@ def check(path: Path, *, platforms: Sequence[str] = ()) -> Checked:
     try:
         asked = environment.read(path)
     except UnreadableFile as error:
-        return Checked(findings=tuple(sorted(error.findings, key=_rank)))
+        found = [*error.findings, *_errors_of(error.partial)]
+        return Checked(findings=tuple(sorted(found, key=_rank)))
     except InputError as error:
         if not path.is_file():
             raise
@@ -56,6 +57,13 @@ def judge(asked: Environment, *, platforms: Sequence[str] = ()) -> Checked:
     found = [*asked.findings, *bad]
     found += [one for family in _FAMILIES for rule in family.RULES for one in rule(subject)]
     return Checked(findings=tuple(sorted(found, key=_rank)), environment=asked, subject=subject)
+
+
+def _errors_of(partial: Environment | None) -> list[Finding]:
+    """The errors in what could be read of a file: all are told at once, but nothing is guessed about the rest."""
+    if partial is None:
+        return []
+    return [one for one in judge(partial).findings if one.severity == "error" and one.line]
 
 
 def _rank(one: Finding) -> tuple[int, int, str]:

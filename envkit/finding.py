@@ -1,7 +1,7 @@
 """A finding about a file: a stable code, how grave it is, where, what, and the next step."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,9 +26,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadableFile(InputError):
-    """A file that cannot be read for what it should be; it carries all the findings that say why."""
+    """A file that cannot be read for what it should be; it carries all the findings that say why.
 
-    def __init__(self, where: str, findings: Sequence[Finding]) -> None:
+    `partial` is what could be read of it all the same, None for nothing.
+    """
+
+    def __init__(self, where: str, findings: Sequence[Finding], partial: Any = None) -> None:
         errors = [one for one in findings if one.severity == "error"]
         first = errors[0]
         if len(errors) == 1:
@@ -38,3 +41,4 @@ class UnreadableFile(InputError):
             details = tuple(one.shown(where) for one in errors)
             super().__init__(f"{where}: {len(errors)} problem(s)", details=details, hint=hint)
         self.findings = tuple(findings)
+        self.partial = partial

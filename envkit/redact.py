@@ -14,6 +14,7 @@ _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH|COOKIE|SESSION|_PAT$|_PWD$|_KEY$",
     re.IGNORECASE,
 )
+_ASSIGNMENT = re.compile(r"(?P<name>\b[A-Za-z_]\w*)(?P<sign>[ \t]*[:=][ \t]*)(?!\$)[^\s,}]+")
 # A literal environment variable in place of a login is a name, not a secret.
 _PLACEHOLDER = re.compile(r"\$\{?\w+\}?(:\$\{?\w+\}?)?$")
 
@@ -39,6 +40,15 @@ def has_secret(text: str) -> bool:
 def secret_name(name: str) -> bool:
     """Whether an environment variable of this name must not be stored."""
     return _SECRET_NAME.search(name) is not None
+
+
+def assignments(text: str) -> str:
+    """`text` with the values of token-like variables hidden, as in lines of YAML or of a shell."""
+
+    def hide(match: re.Match[str]) -> str:
+        return f"{match['name']}{match['sign']}{HIDDEN}" if secret_name(match["name"]) else match[0]
+
+    return _ASSIGNMENT.sub(hide, text)
 
 
 def folder(text: str, path: str, sign: str) -> str:

@@ -270,10 +270,13 @@ def _channels(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
     order = {name: place for place, name in reversed(list(enumerate(given.channels)))}
     torch = next((one for one in given.packages if one.manager == "conda" and one.name in _TORCH), None)
     first = min((name for name in ("pytorch", "conda-forge") if name in order), key=order.__getitem__, default=None)
+    # A spec may name its channel itself: pytorch::pytorch-cuda.
+    named = {*order, *(one.channel for one in given.packages)}
     found: dict[str, Fact] = {
         "frozen_channel": (torch.channel if torch and torch.channel else first) == "pytorch",
-        "nvidia_listed": "nvidia" in order,
-        "conda_forge_listed": "conda-forge" in order,
+        "pytorch_listed": "pytorch" in named,
+        "nvidia_listed": "nvidia" in named,
+        "conda_forge_listed": "conda-forge" in named,
         "installed": False,
     }
     if not facts.get("installed") and {"pytorch", "conda-forge"} <= set(order):

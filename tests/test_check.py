@@ -220,3 +220,35 @@ def test_anchors_crlf_and_a_byte_order_mark_are_read(tmp_path):
 def test_the_reader_never_raises_anything_but_its_own_error(text):
     with contextlib.suppress(EnvkitError):
         check.judge(environment.parse(text, "e.yml"))
+
+
+SECRETS = """\
+channels: [https://conda.example.org/t/tk-secret-123/team, "https://${USER}:${PASSWORD}@conda.example.org/x"]
+dependencies:
+  - python=3.11
+  - pip
+  - pip:
+    - --extra-index-url https://ada:hunter2@index.example.org/simple
+    - tqdm
+variables: {HF_TOKEN: hf_abcdef, PLAIN: x, W_API_KEY: $W}
+"""
+
+
+def test_logins_in_a_file_are_found_and_not_repeated(tmp_path, envkit):
+    path = tmp_path / "environment.yml"
+    path.write_text(SECRETS)
+    found = [one for one in check.check(path).findings if one.code == "secret-in-file"]
+    assert [one.item.partition(" ")[0] for one in found] == [
+        "https://conda.example.org/t/<hidden>/team",
+        "HF_TOKEN",
+        "--extra-index-url",
+    ]
+    told = "".join(envkit("check", path, *more).stdout for more in ([], ["--json"], ["--fix"], ["--fix", "--json"]))
+    assert not any(secret in told for secret in ("tk-secret", "hunter2", "hf_abcdef"))
+
+
+def test_what_can_be_read_of_a_broken_file_is_judged_too(tmp_path):
+    path = tmp_path / "environment.yml"
+    path.write_text("dependencies:\n  - 3.5\n  - openpyxl =>3.1\n  - pip\n  - pip:\n    - not a name\n")
+    errors = [(one.line, one.code) for one in check.check(path).findings if one.severity == "error"]
+    assert errors == [(2, "bad-dependency-type"), (3, "bad-spec"), (6, "pip-invalid-requirement")]

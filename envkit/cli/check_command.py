@@ -48,7 +48,7 @@ def _fix(source: Path, checked: Checked) -> str:
     """Rewrite the file where there is something to do; the change as a unified diff."""
     import difflib
 
-    from envkit import codec, fix
+    from envkit import codec, fix, redact
 
     if checked.subject is None:
         return ""
@@ -59,4 +59,4 @@ def _fix(source: Path, checked: Checked) -> str:
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), str(source), str(source)
     )
-    return "".join(lines)
+    return redact.assignments(redact.url("".join(lines)))

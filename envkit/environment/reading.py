@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from envkit import codec
+from envkit import codec, redact
 from envkit.environment.record import Environment, Item
 from envkit.environment.selectors import Selector
 from envkit.finding import Finding, UnreadableFile
@@ -60,14 +60,21 @@ class _Reader:
             channel_line=channels[-1].line if channels else 0,
             prefix_line=line_of(document, "prefix") if "prefix" in document else 0,
         )
-        self._stop_on_errors()
+        self._stop_on_errors(environment)
         import msgspec
 
         return msgspec.structs.replace(environment, findings=tuple(self._findings))
 
     def _say(self, severity: Any, code: str, line: int, item: str, message: str, following: str = "") -> None:
         self._findings.append(
-            Finding(code=code, severity=severity, line=line, item=item, message=message, next=following)
+            Finding(
+                code=code,
+                severity=severity,
+                line=line,
+                item=redact.url(item),
+                message=redact.url(message),
+                next=following,
+            )
         )
 
     def _error(self, code: str, line: int, item: str, message: str, following: str = "") -> None:
@@ -76,9 +83,9 @@ class _Reader:
     def _warn(self, code: str, line: int, item: str, message: str, following: str = "") -> None:
         self._say("warning", code, line, item, message, following)
 
-    def _stop_on_errors(self) -> None:
+    def _stop_on_errors(self, partial: Environment | None = None) -> None:
         if any(one.severity == "error" for one in self._findings):
-            raise UnreadableFile(self._where, self._findings)
+            raise UnreadableFile(self._where, self._findings, partial)
 
     def _stop(self, code: str, line: int, message: str, following: str = "") -> None:
         self._error(code, line, "", message, following)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from envkit import names
+from envkit import names, redact
 from envkit.environment import Environment, Item
 from envkit.finding import Finding, Severity
 from envkit.pip_line import PipLine
@@ -66,12 +66,12 @@ Findings = Iterator[Finding]
 def finding(
     code: str, severity: Severity, message: str, item: Item | None = None, *, text: str = "", following: str = ""
 ) -> Finding:
-    """A finding about an item, or about the whole file."""
+    """A finding about an item, or about the whole file; without the logins that the file may hold."""
     return Finding(
         code=code,
         severity=severity,
-        message=message,
+        message=redact.url(message),
         line=item.line if item else 0,
-        item=text or (item.text if item else ""),
+        item=redact.url(text or (item.text if item else "")),
         next=following,
     )
