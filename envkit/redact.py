@@ -14,7 +14,7 @@ _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH|COOKIE|SESSION|_PAT$|_PWD$|_KEY$",
     re.IGNORECASE,
 )
-_ASSIGNMENT = re.compile(r"(?P<name>\b[A-Za-z_]\w*)(?P<sign>[ \t]*[:=][ \t]*)(?!\$)[^\s,}]+")
+_ASSIGNMENT = re.compile(r"(?P<name>\b[A-Za-z_]\w*)(?P<sign>[ \t]*[:=][ \t]*)(?!\$)[^\s,{}]+")
 # A literal environment variable in place of a login is a name, not a secret.
 _PLACEHOLDER = re.compile(r"\$\{?\w+\}?(:\$\{?\w+\}?)?$")
 
