@@ -70,10 +70,11 @@ def _variant(name: str, row: Row, pytorch: str) -> Iterator[str]:
 
 
 def _build(row: Row) -> str:
-    """The build pin of torch's companions: `=*cu118` on the pytorch channel, `=cuda*` and `=cpu*` on conda-forge."""
+    """The build pin of torch's companions: `=*cu118` on the pytorch channel, `=cuda129*` and `=cpu*` on conda-forge."""
     if row.cuda == CPU:
         return "=cpu*"
-    return f"=*cu{row.cuda.replace('.', '')}" if row.channel == "pytorch" else "=cuda*"
+    number = row.cuda.replace(".", "")
+    return f"=*cu{number}" if row.channel == "pytorch" else f"=cuda{number}*"
 
 
 def _with_version(spec: str, version: str) -> str:

@@ -119,8 +119,8 @@ def test_a_gpu_that_is_not_known_is_refused():
     [
         ("11.8", None, "torchvision=0.20.1=*cu118", "torchaudio=2.5.1=*cu118"),
         ("12.4", "2.4.1", "torchvision=0.19.1=*cu124", "torchaudio=2.4.1=*cu124"),
-        ("12.9", None, "torchvision=*=cuda*", "torchaudio=*=cuda*"),
-        ("12.9", "2.8.0", "torchvision=0.23.0=cuda*", "torchaudio=2.8.0=cuda*"),
+        ("12.9", None, "torchvision=*=cuda129*", "torchaudio=*=cuda129*"),
+        ("12.9", "2.8.0", "torchvision=0.23.0=cuda129*", "torchaudio=2.8.0=cuda129*"),
         ("cpu", "2.7", "torchvision=0.22.1=cpu*", "torchaudio=2.7.1=cpu*"),
     ],
 )

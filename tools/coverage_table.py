@@ -10,6 +10,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
 from envkit import compatibility, engine, template
 from envkit.compatibility import CPU, Row
 from envkit.errors import EnvkitError
@@ -41,7 +43,7 @@ def cell(row: Row, python: str, platform: str, snapshot: Path, *, variants: tupl
     wrong = [] if row.cuda == CPU or platform.startswith("osx") else list(cpu_build.offenders(records))
     if not held["python"].version.startswith(f"{python}."):
         wrong.append(f"python {held['python'].version}")
-    wrong += _unpaired(held)
+    wrong += _unpaired(held) + _off_row(row, held["pytorch"].version, held["pytorch"].build)
     return (WRONG, ", ".join(wrong)) if wrong else (SOLVED, f"{held['pytorch'].version} {held['pytorch'].build}")
 
 
@@ -51,6 +53,13 @@ def _unpaired(held: dict) -> list[str]:  # type: ignore[type-arg]
         return []
     same = held["torchvision"].version.split(".")[:2] == pair.torchvision.split(".")[:2]
     return [] if same else [f"torchvision {held['torchvision'].version} beside torch {held['pytorch'].version}"]
+
+
+def _off_row(row: Row, version: str, build: str) -> list[str]:
+    """A torch that the row does not speak of: its GPUs and its driver hold for these versions and this CUDA only."""
+    number = re.escape(row.cuda).replace(r"\.", r"\.?")
+    wrong = [] if SpecifierSet(row.torch).contains(version) else [f"torch {version}: the row says {row.torch}"]
+    return wrong + ([] if row.cuda == CPU or re.search(rf"cuda{number}", build) else [f"torch is built as {build}"])
 
 
 def _torch_builds(row: Row, python: str, platform: str, snapshot: Path) -> list[str]:
