@@ -81,6 +81,7 @@ def of_environment(subject: Subject) -> Situation:
         "wants_cuda": compatibility.cuda_of(asked.spec_texts) != compatibility.CPU,
         "local_pin_without_index": local and not has_index,
     }
+    facts |= _set_by_itself(asked.variables)
     # Without channels conda takes its defaults.
     channels = tuple(_channel(one) for one in subject.channels) or (() if asked.channels else ("defaults",))
     return Situation(packages=tuple(packages), channels=channels, facts=facts)
@@ -119,7 +120,7 @@ def of_prefix(place: Path) -> Situation:
         facts["wants_cuda"] = True
     if held & {"libstdcxx", "libstdcxx-ng"}:
         facts["libstdcxx_link_broken"] = not (place / "lib" / "libstdc++.so.6").exists()
-    facts |= _torch_inside(place)
+    facts |= _torch_inside(place) | _set_by_itself(prefixes.variables(place))
     # In the order of preference no more, so only who is there is said.
     channels = tuple(sorted({one.channel for one in conda if one.channel}))
     return Situation(packages=(*conda, *pip), channels=channels, facts=facts)
@@ -146,7 +147,7 @@ def of_machine(
         "cores_logical": host.cores_logical,
         "cores_usable": host.cores_usable,
         "open_files_soft": host.open_files_soft,
-        "kmp_duplicate": environ.get("KMP_DUPLICATE_LIB_OK", "").lower() in ("true", "1", "yes"),
+        "kmp_duplicate": _is_on(environ.get("KMP_DUPLICATE_LIB_OK")),
         "pythonpath": bool(environ.get("PYTHONPATH")),
         "cuda_hidden": _hides(environ.get("CUDA_VISIBLE_DEVICES")),
     }
@@ -329,6 +330,20 @@ def _torch_inside(place: Path) -> dict[str, Fact]:
         if told:
             return {"torch_flavour": "cpu"}
     return {}
+
+
+def _set_by_itself(variables: Mapping[str, str]) -> dict[str, Fact]:
+    """What the environment's own `variables:` do wherever it is activated."""
+    found: dict[str, Fact] = {}
+    if _is_on(variables.get("KMP_DUPLICATE_LIB_OK")):
+        found["kmp_duplicate"] = True
+    if variables.get("LD_LIBRARY_PATH"):
+        found["library_path_set"] = True
+    return found
+
+
+def _is_on(value: str | None) -> bool:
+    return (value or "").lower() in ("true", "1", "yes", "t", "on")
 
 
 def _hides(value: str | None) -> bool:

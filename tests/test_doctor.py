@@ -202,3 +202,12 @@ def test_the_installed_torch_says_itself_what_it_was_built_for(tmp_path):
     assert situation.of_prefix(tmp_path).facts["torch_flavour"] == "cpu"
     (site / "torch/version.py").write_text("__version__ = '2.7.0+cu126'\ncuda = '12.6'\n")
     assert situation.of_prefix(tmp_path).facts["torch_cuda"] == "12.6"
+
+
+def test_variables_of_the_file_itself_count_too(envkit, tmp_path):
+    path = tmp_path / "environment.yml"
+    text = "channels: [conda-forge]\ndependencies: [python=3.12]\nvariables: "
+    path.write_text(text + "{LD_LIBRARY_PATH: /usr/local/cuda/lib64, KMP_DUPLICATE_LIB_OK: 'TRUE'}\n")
+    assert _codes(envkit, path, status=1) == ["kmp-duplicate", "library-path-in-environment"]
+    path.write_text(text + "{OMP_NUM_THREADS: '4', KMP_DUPLICATE_LIB_OK: 'FALSE'}\n")
+    assert _codes(envkit, path, status=0) == []
