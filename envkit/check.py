@@ -14,7 +14,6 @@ from envkit.rules import channel_rules, pip_rules, platform_rules, secret_rules,
 from envkit.rules.subject import Line, Spec, Subject, finding
 
 _FAMILIES = (channel_rules, spec_rules, platform_rules, torch_rules, pip_rules, secret_rules)
-_ORDER = ("error", "warning", "info")
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +45,14 @@ def check(path: Path, *, platforms: Sequence[str] = ()) -> Checked:
 
 def judge(asked: Environment, *, platforms: Sequence[str] = ()) -> Checked:
     """Judge an environment that was read."""
+    subject, bad = take_apart(asked, platforms=platforms)
+    found = [*asked.findings, *bad]
+    found += [one for family in _FAMILIES for rule in family.RULES for one in rule(subject)]
+    return Checked(findings=tuple(sorted(found, key=_rank)), environment=asked, subject=subject)
+
+
+def take_apart(asked: Environment, *, platforms: Sequence[str] = ()) -> tuple[Subject, list[Finding]]:
+    """What the rules look at, and a finding for each spec that cannot be read."""
     specs, bad = _specs(asked)
     subject = Subject(
         environment=asked,
@@ -54,9 +61,7 @@ def judge(asked: Environment, *, platforms: Sequence[str] = ()) -> Checked:
         platforms=tuple(platforms or asked.platforms or (engine.platform(),)),
         platforms_asked=bool(platforms or asked.platforms),
     )
-    found = [*asked.findings, *bad]
-    found += [one for family in _FAMILIES for rule in family.RULES for one in rule(subject)]
-    return Checked(findings=tuple(sorted(found, key=_rank)), environment=asked, subject=subject)
+    return subject, bad
 
 
 def _errors_of(partial: Environment | None) -> list[Finding]:
@@ -67,7 +72,7 @@ def _errors_of(partial: Environment | None) -> list[Finding]:
 
 
 def _rank(one: Finding) -> tuple[int, int, str]:
-    return _ORDER.index(one.severity), one.line, one.code
+    return one.rank, one.line, one.code
 
 
 def _undecodable(error: InputError) -> Finding:

@@ -24,6 +24,18 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def load_yaml(text: str) -> Any:
+    """A YAML document as plain values; raises yaml.YAMLError."""
+    import yaml
+
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def read_yaml(path: Path, kind: type[T]) -> T:
+    """A YAML file that is shipped with envkit, as `kind`."""
+    return convert(load_yaml(read_text(path)), kind, str(path))
+
+
 def convert(value: Any, kind: type[T], where: str) -> T:
     """`value` as `kind`; raises InputError that lists every offending path in `where` at once."""
     try:

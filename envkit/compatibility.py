@@ -11,6 +11,8 @@ from envkit.errors import InputError
 from envkit.record import VirtualPackage, parse_virtual, show_virtual
 
 CPU = "cpu"
+CUDA_PACKAGES = ("cuda-version", "pytorch-cuda", "cudatoolkit")
+"""Packages whose version is the CUDA version."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,10 +98,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def facts() -> Facts:
     """The facts that are shipped with envkit."""
-    import yaml
-
-    path = places.templates() / "compatibility.yml"
-    return codec.convert(yaml.safe_load(codec.read_text(path)), Facts, str(path))
+    return codec.read_yaml(places.templates() / "compatibility.yml", Facts)
 
 
 def answers(wanted: Wanted) -> tuple[Answer, ...]:
@@ -246,17 +245,28 @@ def cuda_of(specs: Iterable[str]) -> str:
     wants_cuda = False
     for spec in specs:
         name = re.split(r"[\s=<>!~\[]", spec.rpartition("::")[2].strip())[0]
-        if name in ("pytorch-cuda", "cuda-version", "cudatoolkit"):
+        if name in CUDA_PACKAGES:
             version = re.search(r"\d+\.\d+", spec)
             if version is not None:
                 return version[0]
         if name in ("pytorch", "torchvision", "torchaudio", "pytorch-gpu") and re.search(r"cuda|cu\d|-gpu", spec):
             wants_cuda = True
-            pinned = re.search(r"cu(?:da)?_?(\d{1,2})\.?(\d)(?!\d)", spec)
+            pinned = cuda_in(spec)
             if pinned is not None:
-                return f"{pinned[1]}.{pinned[2]}"
+                return pinned
     newest = max((row.cuda for row in facts().templates if row.cuda != CPU), key=_key)
     return newest if wants_cuda else CPU
+
+
+def cuda_in(build: str) -> str | None:
+    """The CUDA version in a build string, a build pin or a wheel's local version: `cuda11.8`, `cuda129`, `cu124`."""
+    found = re.search(r"cu(?:da)?_?(\d{1,2})\.?(\d)(?!\d)", build)
+    return f"{found[1]}.{found[2]}" if found else None
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Major and minor of a version, as numbers."""
+    return _key(version)[:2]
 
 
 def show(packages: Iterable[VirtualPackage]) -> str:

@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 
 from envkit import codec, places
-from envkit.finding import Finding, Severity
+from envkit.finding import SEVERITIES, Finding, Severity
 from envkit.situation import Fact, Package, Situation, derive
-
-_ORDER = ("error", "warning", "info")
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,22 +69,18 @@ class Trouble(Finding, frozen=True, kw_only=True):
 @functools.cache
 def rules() -> tuple[Rule, ...]:
     """The rules that are shipped with envkit."""
-    import yaml
-
-    path = places.data("rules.yml")
-    document = yaml.load(codec.read_text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return codec.convert(document, Rules, str(path)).rules
+    return codec.read_yaml(places.data("rules.yml"), Rules).rules
 
 
 def examine(given: Situation) -> tuple[Trouble, ...]:
     """All that is known to go wrong in a situation (as `derive` gives it), the gravest first."""
     found = [_trouble(rule, given) for rule in rules() if applies(rule, given)]
-    return tuple(sorted(found, key=lambda one: (_ORDER.index(one.severity), one.line)))
+    return tuple(sorted(found, key=lambda one: (one.rank, one.line)))
 
 
 def reaches(found: tuple[Trouble, ...], severity: Severity) -> bool:
     """Whether a finding is at or above a severity."""
-    return any(_ORDER.index(one.severity) <= _ORDER.index(severity) for one in found)
+    return any(one.rank <= SEVERITIES.index(severity) for one in found)
 
 
 def applies(rule: Rule, given: Situation) -> bool:
@@ -141,17 +135,15 @@ def _fact_fits(fact: Fact | None, wanted: Fact) -> bool:
 
 def _trouble(rule: Rule, given: Situation) -> Trouble:
     subjects = [one for name in (*rule.when.packages, *rule.when.builds, *rule.about) for one in given.of(name)]
-    known: Mapping[str, Any] = {
-        **{one.name: one.version for one in reversed(given.packages) if one.version},
-        **given.facts,
-    }
+    versions = {one.name: one.version for one in reversed(given.packages) if one.version}
+    known: Mapping[str, Any] = defaultdict(lambda: "?", {**versions, **given.facts})
     return Trouble(
         code=rule.id,
         severity=rule.severity,
-        message=rule.message.format_map(defaultdict(lambda: "?", known)),
+        message=rule.message.format_map(known),
         line=next((one.line for one in subjects if one.line), 0),
         item=" ".join(part for part in (subjects[0].name, subjects[0].version) if part) if subjects else "",
-        next=rule.next.format_map(defaultdict(lambda: "?", known)),
+        next=rule.next.format_map(known),
         source=rule.source,
     )
 

@@ -8,6 +8,8 @@ import msgspec
 from envkit.errors import InputError
 
 Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""The gravest first."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +21,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
     item: str = ""
     next: str = ""
+
+    @property
+    def rank(self) -> int:
+        """Its place in SEVERITIES."""
+        return SEVERITIES.index(self.severity)
+
+    def told(self, place: str) -> str:
+        """A whole line for people; `place` is the file with its line, or whatever it is about."""
+        step = f" [{self.next}]" if self.next else ""
+        return f"{place}: {self.severity}: {self.message}{step} ({self.code})"
 
     def shown(self, where: str) -> str:
         """`file:line: message` for people."""

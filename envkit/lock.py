@@ -3,7 +3,6 @@
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -100,7 +99,7 @@ def read(path: Path) -> Lock:
 
     text = codec.read_text(path)
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        document = codec.load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
@@ -149,8 +148,3 @@ def expand(url: str) -> str:
             f"the lock's address {url} needs the environment variable {left[1]}", hint=f"export {left[1]}=..."
         )
     return expanded
-
-
-def conda_names(lock: Lock, platform: str) -> Mapping[str, Package]:
-    """The conda packages of a platform by name."""
-    return {one.name: one for one in lock.package if one.manager == "conda" and one.platform == platform}

@@ -22,17 +22,7 @@ def _table() -> dict[str, str]:
     return {canonical(entry["pypi_name"]): entry["conda_name"] for entry in entries.values()}
 
 
-@functools.cache
-def _reverse() -> dict[str, str]:
-    return {conda: pypi for pypi, conda in _table().items()}
-
-
 def conda_name(pypi: str) -> str:
     """The conda package that carries this project of the package index."""
     name = canonical(pypi)
     return _table().get(name, name)
-
-
-def pypi_name(conda: str) -> str:
-    """The project of the package index that this conda package carries."""
-    return _reverse().get(conda.lower(), canonical(conda))

@@ -12,16 +12,16 @@ import msgspec
 
 from envkit import compatibility, names
 from envkit import prefix as prefixes
+from envkit.compatibility import CUDA_PACKAGES
 from envkit.driver import Driver
 from envkit.host import Host
 from envkit.lock import Lock
 from envkit.record import VirtualPackage
-from envkit.rules.subject import Subject
+from envkit.rules.subject import Subject, pinned
 
 Fact = bool | int | float | str
 
 _TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu", "libtorch")
-_CUDA_PACKAGES = ("cuda-version", "pytorch-cuda", "cudatoolkit")
 _CUDA_LIBRARY = re.compile(r"lib(cudart|cudnn|cublas|nccl|cusparse)\w*\.so")
 _OPENMP = re.compile(r"lib(iomp5|omp)[-\w.]*\.(so|dylib)|libiomp5md\.dll")
 _WATCHED_MODULES = ("torch", "torchvision", "torchaudio", "numpy", "PIL", "pandas", "scipy", "lightning")
@@ -56,7 +56,7 @@ def of_environment(subject: Subject) -> Situation:
     packages = [
         Package(
             name=one.parsed.name,
-            version=_pinned(one.parsed.version),
+            version=pinned(one.parsed.version),
             build=one.parsed.build,
             channel=_channel(one.parsed.channel) if one.parsed.channel else None,
             line=one.item.line,
@@ -67,7 +67,7 @@ def of_environment(subject: Subject) -> Situation:
         Package(
             name=names.canonical(one.parsed.name),
             manager="pip",
-            version=_pinned(one.parsed.spec or None),
+            version=pinned(one.parsed.spec or None),
             line=one.item.line,
         )
         for one in subject.lines
@@ -171,34 +171,42 @@ def derive(given: Situation) -> Situation:
 def _cuda(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
     """What torch is built for, and whether CUDA is meant."""
     held = {one.name for one in given.packages}
-    found: dict[str, Fact] = {"wants_cuda": bool(held & {*_CUDA_PACKAGES, "pytorch-gpu"}) and "cpuonly" not in held}
-    if "cpuonly" in held and held & set(_CUDA_PACKAGES):
-        found["wants_cuda"] = True
     conda = [one for name in _TORCH for one in given.of(name, "conda")]
     pip = given.of("torch", "pip")
-    found["torch_twice"] = bool(conda and pip)
-    found["torch_from_pip"] = bool(pip and not conda)
+    # cpuonly takes back what pytorch-gpu alone asks for; beside a CUDA package it is a contradiction.
+    wants = bool(held & set(CUDA_PACKAGES)) or ("pytorch-gpu" in held and "cpuonly" not in held)
+    found: dict[str, Fact] = {
+        "wants_cuda": wants,
+        "torch_twice": bool(conda and pip),
+        "torch_from_pip": bool(pip and not conda),
+    }
+    toolkit = next((version for name in CUDA_PACKAGES for one in given.of(name) if (version := one.version)), None)
     torch = next(iter(conda or pip), None)
-    toolkit = next((version for name in _CUDA_PACKAGES for one in given.of(name) if (version := one.version)), None)
     if torch is not None:
-        if torch.version:
-            found["torch_version"] = torch.version
-        build = torch.build or (torch.version or "").partition("+")[2]
-        found["torch_build"] = build or "the plain wheel"
-        flavour, cuda = _flavour(build)
-        if torch.manager == "pip" and not flavour and torch.version and str(facts.get("platform", "")) == "linux-64":
-            flavour, cuda = "cuda", _wheel_cuda(torch.version)
-        for name, meant in (("pytorch-gpu", "cuda"), ("pytorch-cpu", "cpu")):
-            flavour = flavour or (meant if name in held else "")
-        if flavour:
-            found["torch_flavour"] = flavour
-        if flavour != "cpu" and (cuda or toolkit):
-            found["torch_cuda"] = cuda or str(toolkit)
+        found |= _torch(torch, held, toolkit, str(facts.get("platform", "")))
     elif toolkit:
         found["torch_cuda"] = toolkit
     # Only a build pin or pytorch-gpu keeps the solver from a CPU build.
-    wants = facts.get("wants_cuda", found["wants_cuda"])
-    found["cuda_not_forced"] = bool(facts.get("from_file") and conda and wants and "torch_flavour" not in found)
+    meant = facts.get("wants_cuda", wants)
+    found["cuda_not_forced"] = bool(facts.get("from_file") and conda and meant and "torch_flavour" not in found)
+    return found
+
+
+def _torch(torch: Package, held: set[str], toolkit: str | None, platform: str) -> dict[str, Fact]:
+    """The version, build and CUDA of one torch."""
+    build = torch.build or (torch.version or "").partition("+")[2]
+    found: dict[str, Fact] = {"torch_build": build or "the plain wheel"}
+    if torch.version:
+        found["torch_version"] = torch.version
+    flavour, cuda = _flavour(build)
+    if torch.manager == "pip" and not flavour and torch.version and platform == "linux-64":
+        flavour, cuda = "cuda", _wheel_cuda(torch.version)
+    for name, meant in (("pytorch-gpu", "cuda"), ("pytorch-cpu", "cpu")):
+        flavour = flavour or (meant if name in held else "")
+    if flavour:
+        found["torch_flavour"] = flavour
+    if flavour != "cpu" and (cuda or toolkit):
+        found["torch_cuda"] = cuda or str(toolkit)
     return found
 
 
@@ -206,10 +214,8 @@ def _flavour(build: str) -> tuple[str, str | None]:
     """`cuda` or `cpu` and the CUDA version, from a build string, a build pin or a wheel's local version."""
     if "cpu" in build:
         return "cpu", None
-    number = re.search(r"cu(?:da)?_?(\d{1,2})\.?(\d)(?!\d)", build)
-    if number:
-        return "cuda", f"{number[1]}.{number[2]}"
-    return ("cuda", None) if re.search(r"cuda|gpu", build) else ("", None)
+    number = compatibility.cuda_in(build)
+    return ("cuda", number) if number or re.search(r"cuda|gpu", build) else ("", None)
 
 
 def _wheel_cuda(version: str) -> str | None:
@@ -283,14 +289,6 @@ def _channels(given: Situation, facts: Mapping[str, Fact]) -> dict[str, Fact]:
     if not facts.get("installed") and {"pytorch", "conda-forge"} <= set(order):
         found["conda_forge_before_pytorch"] = order["conda-forge"] < order["pytorch"]
     return found
-
-
-def _pinned(version: str | None) -> str | None:
-    """The one version that a specifier means; None for ranges."""
-    if version is None or any(sign in version for sign in "<>!~,|"):
-        return None
-    pinned = version.lstrip("=").strip().removesuffix("*").removesuffix(".")
-    return pinned or None
 
 
 def _channel(address: str) -> str:
@@ -377,4 +375,4 @@ def _user_modules(python: str | None, environ: Mapping[str, str]) -> Sequence[st
 
 
 def _minor(version: str) -> str:
-    return ".".join(re.findall(r"\d+", version.partition("+")[0])[:2])
+    return ".".join(map(str, compatibility.release(version.partition("+")[0])))

@@ -12,7 +12,7 @@ from tests_support import SHARED
 from envkit import doctor, situation
 
 SNAPSHOT = {"CONDA_CHANNEL_ALIAS": (SHARED / "channels").as_uri()}
-WHOLE_MACHINE = {"cuda", "shm-small", "quota-below-cores", "open-files"}
+WHOLE_MACHINE = {"shm-small", "quota-below-cores", "open-files"}
 """Findings that say something of the machine that runs the tests."""
 
 

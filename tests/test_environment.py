@@ -5,7 +5,7 @@ import pytest
 import yaml
 from tests_support import SHARED
 
-from envkit import environment, locker
+from envkit import environment, lockable
 from envkit.environment import Item
 from envkit.errors import InputError
 
@@ -97,7 +97,7 @@ def test_an_edit_adds_new_specs_before_the_pip_section_and_drops_old_ones():
 
 def test_reading_what_was_written_gives_the_same():
     asked = environment.parse(GOOD, "e.yml")
-    again = environment.parse(environment.dump(asked), "e.yml")
+    again = environment.parse(environment.apply("", asked), "e.yml")
     assert (again.name, again.channels, again.spec_texts, again.variables) == (
         asked.name,
         asked.channels,
@@ -117,7 +117,7 @@ def test_files_of_the_corpus_are_read_or_refused_as_expected(case):
     path = SHARED / "corpus" / case["file"]
     if case["parse"] == "error":
         with pytest.raises(InputError) as caught:
-            locker.check_readable(environment.read(path), path)
+            lockable.check_readable(environment.read(path), path)
         if case["error"]["kind"] == "bad-spec":
             assert f"{path}:{case['error']['line']}:" in "\n".join(caught.value.details)
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests_support import SHARED
 
-from envkit import compatibility, environment, locker
+from envkit import compatibility, environment, lockable, locker
 from envkit import lock as locks
 from envkit.errors import InputError, UnsolvableError, WrongBuildError
 
@@ -104,7 +104,7 @@ def test_all_lines_that_cannot_be_read_are_told_with_their_numbers(channel, tmp_
     source = _write(tmp_path, ["python", "openpyxl =>3.1", "numpy[x", "pip", "pip>=20"], channel.as_uri())
     asked = environment.read(source)
     with pytest.raises(InputError) as caught:
-        locker.check_readable(asked, source)
+        lockable.check_readable(asked, source)
     lines = [detail.partition(": ")[0].rpartition(":")[2] for detail in caught.value.details]
     assert lines == ["6", "7", "9"]
 

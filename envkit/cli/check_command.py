@@ -37,8 +37,7 @@ def command(source: Path, platforms: tuple[str, ...], fixing: bool, as_json: boo
         click.echo(change, nl=False)
         shown = [one for one in checked.findings if not quiet or one.severity != "info"]
         for one in shown:
-            step = f" [{one.next}]" if one.next else ""
-            render.say(f"{source}:{max(one.line, 1)}: {one.severity}: {one.message}{step} ({one.code})")
+            render.say(one.told(f"{source}:{max(one.line, 1)}"))
         errors = sum(one.severity == "error" for one in checked.findings)
         render.say(f"{source}: {len(shown)} finding(s), {errors} error(s)" if shown else f"{source}: nothing to say")
     raise SystemExit(0 if checked.good else 1)

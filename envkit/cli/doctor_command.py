@@ -49,6 +49,5 @@ def command(
 
 def _show(where: str, found: Any) -> None:
     for one in found:
-        line = f":{one.line}" if one.line else ""
-        render.say(f"{where}{line}: {one.severity}: {one.message} [{one.next}] ({one.code})")
+        render.say(one.told(f"{where}:{one.line}" if one.line else where))
     render.say(f"{where}: {len(found)} finding(s)" if found else f"{where}: no known trouble")

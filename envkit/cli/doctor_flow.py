@@ -1,15 +1,14 @@
 """From what the doctor is shown to a situation: a file, a lock, a prefix, or this machine alone."""
 
 import os
-import re
 import tempfile
 from pathlib import Path
 
 import msgspec
 
-from envkit import check, codec, driver, engine, host, lock
+from envkit import check, driver, engine, host, lock
 from envkit import situation as situations
-from envkit.cli import options
+from envkit.cli import flow, options
 from envkit.errors import BrokenEnvironmentError, InputError
 from envkit.finding import UnreadableFile
 from envkit.situation import Situation
@@ -49,15 +48,14 @@ def situation(
 
 
 def _of_file(path: Path, platform: str | None) -> Situation:
-    text = codec.read_text(path)
-    if re.search(r"^metadata\s*:", text, re.MULTILINE) and re.search(r"^package\s*:", text, re.MULTILINE):
+    if flow.is_lock(path):
         return _of_lock(lock.read(path), platform, str(path))
     checked = check.check(path, platforms=(platform,) if platform else ())
     if checked.subject is None or checked.environment is None:
         raise UnreadableFile(str(path), checked.findings)
     if platform is None:
         return situations.of_environment(checked.subject)
-    return situations.of_environment(check.judge(checked.environment.for_platform(platform)).subject or checked.subject)
+    return situations.of_environment(check.take_apart(checked.environment.for_platform(platform))[0])
 
 
 def _of_lock(held: lock.Lock, platform: str | None, where: str) -> Situation:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from envkit import condarc, redact
 from envkit.engine import translate
+from envkit.engine.specs import bad_specs
 from envkit.errors import EnvkitError, InputError, UnsolvableError
 from envkit.record import CondaRecord, VirtualPackage
 
@@ -74,8 +75,6 @@ async def _solve(
 
 def _match_specs(specs: Sequence[str]) -> "list[MatchSpec]":
     from rattler import MatchSpec
-
-    from envkit.engine.specs import bad_specs
 
     problems = bad_specs(specs)
     if problems:

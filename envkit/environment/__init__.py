@@ -3,6 +3,6 @@
 from envkit.environment.reading import parse, read
 from envkit.environment.record import Environment, Item
 from envkit.environment.selectors import PLATFORMS, applies
-from envkit.environment.writing import apply, dump, with_channels
+from envkit.environment.writing import apply, with_channels
 
-__all__ = ["PLATFORMS", "Environment", "Item", "applies", "apply", "dump", "parse", "read", "with_channels"]
+__all__ = ["PLATFORMS", "Environment", "Item", "applies", "apply", "parse", "read", "with_channels"]

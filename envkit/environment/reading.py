@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from envkit import codec, redact
 from envkit.environment.record import Environment, Item
 from envkit.environment.selectors import Selector
@@ -61,8 +63,6 @@ class _Reader:
             prefix_line=line_of(document, "prefix") if "prefix" in document else 0,
         )
         self._stop_on_errors(environment)
-        import msgspec
-
         return msgspec.structs.replace(environment, findings=tuple(self._findings))
 
     def _say(self, severity: Any, code: str, line: int, item: str, message: str, following: str = "") -> None:

@@ -18,11 +18,6 @@ def yaml() -> Any:
     return made
 
 
-def dump(environment: Environment) -> str:
-    """The environment as the text of a new file."""
-    return apply("", environment)
-
-
 def apply(text: str, environment: Environment) -> str:
     """`text` changed so that it asks for `environment`; comments, order and unknown keys stay.
 

@@ -2,6 +2,7 @@
 
 import re
 
+from envkit.compatibility import release
 from envkit.rules.subject import Findings, Subject, finding
 
 KNOWN = frozenset(
@@ -74,7 +75,7 @@ def frozen(subject: Subject) -> Findings:
         return
     spec = subject.spec("pytorch")
     version = subject.version("pytorch")
-    newer = version is not None and _release(version) >= (2, 6)
+    newer = version is not None and release(version) >= (2, 6)
     if spec is not None and newer:
         message = f"the channel pytorch has no torch {version}: it ended at 2.5.1"
         following = "take it from conda-forge: pytorch-gpu with cuda-version"
@@ -115,10 +116,6 @@ def not_in_list(subject: Subject) -> Findings:
             message = f"the channel {channel} is named in this spec only"
             official = channel in ("pytorch", "conda-forge", "nvidia")
             yield finding("channel-not-in-list", "info" if official else "warning", message, one.item)
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 RULES = (channels_missing, nodefaults, defaults, frozen, unknown, order, not_in_list)

@@ -3,6 +3,7 @@
 import re
 from pathlib import PurePosixPath
 
+from envkit.names import canonical
 from envkit.rules.subject import Findings, Line, Subject, finding
 
 _MAC_ONLY = frozenset({"appnope", "pyobjc", "pyobjc-core"})
@@ -145,7 +146,7 @@ def names(subject: Subject) -> Findings:
         yield finding("pip-installs", "info", f"pip installs {told}", listed[0].item)
     for one in listed:
         if "_" in one.parsed.name:
-            proper = re.sub(r"[-_.]+", "-", one.parsed.name).lower()
+            proper = canonical(one.parsed.name)
             yield finding("pip-names-normalised", "info", f"{one.parsed.name} is {proper} for pip", one.item)
         if one.parsed.name.lower() in _MAC_ONLY:
             message = f"{one.parsed.name} exists for macOS only"

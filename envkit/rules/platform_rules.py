@@ -79,15 +79,13 @@ def platform_packages(subject: Subject) -> Findings:
 def selectors(subject: Subject) -> Findings:
     """Selectors are read by one tool each."""
     items = [*subject.environment.specs, *subject.environment.pip]
-    by_dialect = {dialect: [one for one in items if one.selector and one.selector.dialect == dialect] for dialect in
-                  ("comment", "sel")}  # fmt: skip
     readers = {
         "comment": ("comment-selector-ignored-by-conda", "only conda-lock and envkit read selectors in comments"),
         "sel": ("sel-selector-ignored-by-conda", "only micromamba and envkit read sel(...); conda-lock drops the line"),
     }
-    for dialect, found in by_dialect.items():
+    for dialect, (code, message) in readers.items():
+        found = [one for one in items if one.selector and one.selector.dialect == dialect]
         if found:
-            code, message = readers[dialect]
             told = ", ".join(f"[{one.selector.condition}]" for one in found if one.selector)
             yield finding(code, "warning", f"{message}: {told}", found[0])
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+from envkit.compatibility import release
 from envkit.environment import Item
 from envkit.finding import Severity
 from envkit.rules.subject import Findings, Subject, finding
@@ -60,9 +61,8 @@ def exact_of_two(subject: Subject) -> Findings:
 def case(subject: Subject) -> Findings:
     """conda names are lower case."""
     for one in subject.specs:
-        if one.item.text.rpartition("::")[2].lower().startswith(one.parsed.name) and not one.item.text.rpartition("::")[
-            2
-        ].startswith(one.parsed.name):
+        text = one.item.text.rpartition("::")[2]
+        if text.lower().startswith(one.parsed.name) and not text.startswith(one.parsed.name):
             yield finding("noncanonical-name-case", "info", f"the package is called {one.parsed.name}", one.item)
 
 
@@ -106,9 +106,9 @@ def end_of_life(subject: Subject) -> Findings:
     spec = subject.spec("python")
     if version is None or spec is None:
         return
-    release = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if release in _END_OF_LIFE:
-        severity: Severity = "warning" if release < (3, 6) else "info"
+    minor = release(version)
+    if minor in _END_OF_LIFE:
+        severity: Severity = "warning" if minor < (3, 6) else "info"
         yield finding("python-eol", severity, f"Python {version} gets no fixes any more", spec.item)
 
 

@@ -12,7 +12,7 @@ from envkit.record import CondaSpec
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """A conda item and what it means; `parsed` is None for one that cannot be read."""
+    """A conda item and what it means."""
 
     item: Item
     parsed: CondaSpec
@@ -49,15 +49,19 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     def version(self, name: str) -> str | None:
         """The version that a package is pinned to, as far as one is: `1.12.1` for `==1.12.1` and `1.12.1.*`."""
         spec = self.spec(name)
-        version = spec.parsed.version if spec is not None else None
-        if version is None or any(sign in version for sign in "<>!~,|"):
-            return None
-        return version.removeprefix("==").removesuffix(".*")
+        return pinned(spec.parsed.version) if spec is not None else None
 
     @property
     def channels(self) -> tuple[str, ...]:
         """The channels without the marker `nodefaults`."""
         return tuple(one for one in self.environment.channels if one != "nodefaults")
+
+
+def pinned(version: str | None) -> str | None:
+    """The one version that a specifier of conda or pip means: `1.2` for `==1.2` and `1.2.*`; None for ranges."""
+    if version is None or any(sign in version for sign in "<>!~,|"):
+        return None
+    return version.lstrip("=").strip().removesuffix("*").removesuffix(".") or None
 
 
 Findings = Iterator[Finding]

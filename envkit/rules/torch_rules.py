@@ -5,6 +5,7 @@ Field reports A29, B7, C1, D3; the facts' rules numpy2-old-torch and mkl-ijit.
 
 import re
 
+from envkit.compatibility import CUDA_PACKAGES, release
 from envkit.rules.subject import Findings, Subject, finding
 
 _TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
@@ -40,7 +41,7 @@ def cuda_versions(subject: Subject) -> dict[str, str]:
     """The CUDA versions that specs name: from the toolkit packages and from channel labels."""
     found = {}
     for one in subject.specs:
-        if one.parsed.name in ("cudatoolkit", "pytorch-cuda", "cuda-version") and one.parsed.version:
+        if one.parsed.name in CUDA_PACKAGES and one.parsed.version:
             number = re.search(r"\d+\.\d+", one.parsed.version)
             if number:
                 found[one.parsed.name] = number[0]
@@ -69,7 +70,7 @@ def from_build_string(subject: Subject) -> Findings:
 def neighbours(subject: Subject) -> Findings:
     """An old torch with neighbours that moved on."""
     torch, spec = subject.version("pytorch"), subject.spec("pytorch")
-    if torch is None or spec is None or _release(torch) >= (2, 3):
+    if torch is None or spec is None or release(torch) >= (2, 3):
         return
     numpy, exported = subject.spec("numpy"), spec.parsed.build is not None
     if numpy is not None and numpy.parsed.version is None:
@@ -83,7 +84,7 @@ def neighbours(subject: Subject) -> Findings:
 def architectures(subject: Subject) -> Findings:
     """CUDA before 11.8 knows no GPU newer than sm_86."""
     for name, version in cuda_versions(subject).items():
-        if _release(version) < (11, 8) and "label" not in name:
+        if release(version) < (11, 8) and "label" not in name:
             message = f"builds for CUDA {version} have no kernels for sm_90 and newer (sm_89 runs the sm_86 code)"
             spec = subject.spec(name)
             yield finding("cuda-vs-gpu", "info", message, spec.item if spec else None)
@@ -97,19 +98,15 @@ def pairing(subject: Subject) -> Findings:
         return
     for name, offset in (("torchvision", 15), ("torchaudio", 0)):
         version, spec = subject.version(name), subject.spec(name)
-        release = _release(torch)
-        if version is None or spec is None or release < (2, 0) or _release(version)[:1] == ():
+        minor = release(torch)
+        if version is None or spec is None or minor < (2, 0) or release(version)[:1] == ():
             continue
         # From torch 2.12 on torchaudio stays at 2.11, from 2.15 on torchvision at 0.29 (the facts' release table).
-        wanted = (0, min(offset + release[1], 29)) if name == "torchvision" else min(release, (2, 11))
-        if _release(version) != wanted:
+        wanted = (0, min(offset + minor[1], 29)) if name == "torchvision" else min(minor, (2, 11))
+        if release(version) != wanted:
             proper = ".".join(map(str, wanted))
             message = f"{name} {version} belongs to another torch than {torch}"
             yield finding("torch-pairing", "error", message, spec.item, following=f"{name}={proper}")
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 RULES = (from_pip_only, twice, conflicts, from_build_string, neighbours, architectures, pairing)
