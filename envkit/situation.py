@@ -17,6 +17,7 @@ from envkit.driver import Driver
 from envkit.host import Host
 from envkit.lock import Lock
 from envkit.record import VirtualPackage
+from envkit.rules.pip_rules import without_index
 from envkit.rules.subject import Subject, pinned
 
 Fact = bool | int | float | str
@@ -73,13 +74,11 @@ def of_environment(subject: Subject) -> Situation:
         for one in subject.lines
         if one.parsed.name
     ]
-    has_index = bool(asked.pip_repositories) or any(one.parsed.kind == "option" for one in subject.lines)
-    local = any(re.search(r"==[\w.]+\+(cu|cpu|rocm)", one.parsed.spec) for one in subject.lines)
     facts: dict[str, Fact] = {
         "from_file": True,
         "installed": False,
         "wants_cuda": compatibility.cuda_of(asked.spec_texts) != compatibility.CPU,
-        "local_pin_without_index": local and not has_index,
+        "local_pin_without_index": bool(without_index(subject)),
     }
     facts |= _set_by_itself(asked.variables)
     # Without channels conda takes its defaults.

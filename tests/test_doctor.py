@@ -70,6 +70,15 @@ def test_all_trouble_of_a_file_is_told_with_its_lines(envkit, tmp_path):
     }
 
 
+def test_an_option_that_is_no_index_does_not_bring_one(envkit, tmp_path):
+    path = tmp_path / "environment.yml"
+    text = "channels: [conda-forge]\ndependencies: [python=3.12, {pip: [OPTION, torch==2.3.0+cu118]}]\n"
+    path.write_text(text.replace("OPTION", "--pre"))
+    assert "local-pin-without-index" in _codes(envkit, path, status=1)
+    path.write_text(text.replace("OPTION", "--extra-index-url https://download.pytorch.org/whl/cu118"))
+    assert "local-pin-without-index" not in _codes(envkit, path, status=None)
+
+
 def test_the_exit_status_follows_fail_on(envkit, tmp_path):
     path = tmp_path / "environment.yml"
     path.write_text("channels: [conda-forge]\ndependencies: [python=3.9]\n")

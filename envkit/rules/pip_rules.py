@@ -7,6 +7,7 @@ from envkit.names import canonical
 from envkit.rules.subject import Findings, Line, Subject, finding
 
 _MAC_ONLY = frozenset({"appnope", "pyobjc", "pyobjc-core"})
+_LOCAL = re.compile(r"==[\w.]+\+(cu|cpu|rocm)")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}$")
 
 
@@ -122,14 +123,19 @@ def pip_itself(subject: Subject) -> Findings:
             yield finding("pip-too-new", "warning", message, one.item, following="pin pip<24.1")
 
 
-def indexes(subject: Subject) -> Findings:
-    """`+cu118` is on no public index but PyTorch's own."""
+def without_index(subject: Subject) -> list[Line]:
+    """Lines with a local version such as `+cu118`, where the file names no index that could have it."""
     has_index = bool(subject.environment.pip_repositories) or any(
         re.match(r"(-i|-f|--index-url|--extra-index-url|--find-links)\b", one.item.text)
         for one in _kinds(subject, "option")
     )
-    local = [one for one in subject.lines if re.search(r"==[\w.]+\+(cu|cpu|rocm)", one.parsed.spec)]
-    if local and not has_index:
+    return [] if has_index else [one for one in subject.lines if _LOCAL.search(one.parsed.spec)]
+
+
+def indexes(subject: Subject) -> Findings:
+    """`+cu118` is on no public index but PyTorch's own."""
+    local = without_index(subject)
+    if local:
         told = ", ".join(one.item.text for one in local)
         flavour = re.search(r"\+(\w+)", local[0].parsed.spec)
         address = f"https://download.pytorch.org/whl/{flavour[1] if flavour else 'cu118'}"
