@@ -2,13 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check format lint types layers payload dist bench coverage-table clean
+.PHONY: demo test test-drift check format lint types layers payload dist bench coverage-table clean
 
 demo: .venv/installed
 	tools/demo.sh
 
 test: .venv/installed
 	$(BIN)/pytest
+
+# Opt-in: RELEASES="1.8.1 2.4.1" downloads these CUDA wheels, 0.6 to 0.9 GB each, and probes them on the CPU.
+RELEASES ?= 2.0.0
+test-drift: .venv/installed
+	ENVKIT_DRIFT=.cache/drift ENVKIT_DRIFT_RELEASES="$(RELEASES)" $(BIN)/pytest tests/test_releases.py -k real_older_release
 
 check: .venv/installed format lint types layers payload test dist
 

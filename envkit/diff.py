@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from envkit import cells, names, stats
+from envkit import behaviour, names, stats
 from envkit.cells import Difference
-from envkit.report import Module, Report, changed_versions, keys_differ
+from envkit.report import Module, Report
 from envkit.stats import Change
 
 FailOn = Literal["any", "speed", "results", "breaks"]
@@ -34,6 +34,14 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     what: str
 
 
+class Unseen(msgspec.Struct, frozen=True, kw_only=True):
+    """A known change that the versions predict and the reports do not show."""
+
+    id: str
+    sentence: str
+    source: str
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """All differences of two reports, grouped by consequence."""
 
@@ -44,6 +52,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     speed: tuple[Speed, ...]
     packages: tuple[Fact, ...]
     host: tuple[Fact, ...]
+    unseen: tuple[Unseen, ...]
     equal_cells: int
     only_before: int
     only_after: int
@@ -73,10 +82,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def diff(before: Report, after: Report) -> Comparison:
     """Compare two reports."""
-    changed = changed_versions(before, after)
-    found = cells.compare(before.cells, after.cells, changed=changed, keys_differ=keys_differ(before, after))
+    behaves = behaviour.compare(before, after)
     groups: dict[str, list[Difference]] = defaultdict(list)
-    for one in found:
+    for one in behaves.differences:
         groups[_GROUPS[one.kind] if one.kind != "unexplained" else "results"].append(one)
     speed = _speed(before, after)
     common = before.cells.keys() & after.cells.keys()
@@ -88,7 +96,8 @@ def diff(before: Report, after: Report) -> Comparison:
         speed=tuple(speed),
         packages=tuple(_all_packages(before, after)),
         host=_host(before, after),
-        equal_cells=len(common) - len(found),
+        unseen=tuple(Unseen(id=one.id, sentence=one.sentence, source=one.source) for one in behaves.unseen),
+        equal_cells=behaves.compared - len(behaves.differences),
         only_before=len(before.cells.keys() - common),
         only_after=len(after.cells.keys() - common),
         unknown=_unknown(before, after),
@@ -183,10 +192,28 @@ def _host(before: Report, after: Report) -> tuple[Fact, ...]:
     """What differs of the machines, their drivers, variables and torch's own settings."""
     old, new = _host_facts(before), _host_facts(after)
     return tuple(
-        Fact(name=name, before=old.get(name), after=new.get(name), what="host")
+        Fact(name=name, before=_or_unset(old, name), after=_or_unset(new, name), what=_EFFECTS.get(name, ""))
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     )
+
+
+def _or_unset(facts: Mapping[str, str | None], name: str) -> str | None:
+    """A variable that a report has not is not set; any other fact is not known."""
+    return facts.get(name, "unset" if name.startswith("variable ") else None)
+
+
+_TF32 = "TF32 rounds products to 10 bits of mantissa on GPUs of capability 8.0 and newer; switch it off to compare"
+_EFFECTS = {
+    "torch.matmul_tf32": _TF32,
+    "torch.cudnn_tf32": _TF32,
+    "torch.cudnn_benchmark": "kernels are chosen by speed at run time, so last digits differ from run to run",
+    "gpu capabilities": "bit equality is not expected across GPU architectures",
+    "torch.threads": "sums are split over threads, so their last digits differ",
+    "torch.cpu_capability": "other vector kernels: last digits differ",
+    "start method": "what a dataset holds must be picklable, except under fork",
+}
+"""What a difference of the host does to results, for those that are not plain from the name."""
 
 
 _VOLATILE = ("shm_free_bytes", "cpu_flags")
@@ -214,10 +241,16 @@ def _host_facts(report: Report) -> dict[str, str | None]:
         "none" if report.driver.state in ("ok", "absent", "no-devices") else None
     )
     torch = report.interpreter.modules.get("torch", Module(state="absent"))
+    facts["gpu capabilities"] = _capabilities(torch)
     facts |= {f"torch.{name}": _text(torch.details.get(name)) for name in _SETTINGS}
     facts |= {f"variable {name}": value for name, value in report.variables.items() if name not in _OWN}
     facts["start method"] = _text(report.interpreter.processes.get("default_start_method"))
     return facts
+
+
+def _capabilities(torch: Module) -> str | None:
+    seen = [".".join(map(str, gpu["capability"])) for gpu in torch.details.get("gpus") or () if "capability" in gpu]
+    return ", ".join(seen) or None
 
 
 _OWN = ("CONDA_PREFIX",)

@@ -133,6 +133,15 @@ def _memory_limit() -> int | NoLimit | None:
     return min(limits) if limits else ("none" if told else None)
 
 
+def memory_available() -> int:
+    """Bytes that a process may still take: what is free, within the control group's limit."""
+    import psutil
+
+    free = psutil.virtual_memory().available
+    limit = _memory_limit()
+    return min(free, limit) if isinstance(limit, int) else free
+
+
 def oom_kills() -> int | None:
     """How many processes of this control group the kernel killed for memory; None where it does not count them."""
     for folder in _own_group("memory"):

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,8 +42,8 @@ def ask(
     Raises BrokenEnvironmentError where the interpreter cannot even say hello.
     """
     kills_before = host.oom_kills()
-    with tempfile.TemporaryFile() as stderr:
-        child = _start(python, question, environ, stderr)
+    with tempfile.TemporaryFile() as stderr, _payload() as payload:
+        child = _start([str(python), "-I", str(payload)], question, environ, stderr)
         steps = _Steps(on_event)
         try:
             finished = _read(child, steps, limits)
@@ -84,12 +85,21 @@ class _Steps:
                 self._on_event(event)
 
 
+@contextlib.contextmanager
+def _payload() -> Iterator[Path]:
+    """A copy of the payload: the target compiles what it imports beside it, and envkit's own files stay as they are."""
+    with tempfile.TemporaryDirectory(prefix="envkit-payload-") as folder:
+        copied = Path(folder, "payload")
+        shutil.copytree(places.payload(), copied, ignore=shutil.ignore_patterns("__pycache__"))
+        yield copied
+
+
 def _start(
-    python: Path, question: Mapping[str, Any], environ: Mapping[str, str], stderr: IO[bytes]
+    command: Sequence[str], question: Mapping[str, Any], environ: Mapping[str, str], stderr: IO[bytes]
 ) -> "subprocess.Popen[bytes]":
     try:
         child = subprocess.Popen(
-            [str(python), "-I", str(places.payload())],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -98,7 +108,7 @@ def _start(
             start_new_session=True,
         )
     except OSError as error:
-        raise BrokenEnvironmentError(f"{python}: the interpreter cannot start: {error.strerror}") from error
+        raise BrokenEnvironmentError(f"{command[0]}: the interpreter cannot start: {error.strerror}") from error
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         child.stdin.write(msgspec.json.encode(question))

@@ -86,6 +86,11 @@ def data(name: str) -> Path:
     return Path(__file__).parent / "data" / name
 
 
+def transitions() -> Path:
+    """The known changes of behaviour."""
+    return Path(__file__).parent / "transitions.yml"
+
+
 def templates() -> Path:
     """The templates: inside the wheel, or the top-level folder of a checkout."""
     packaged = Path(__file__).parent / "_templates"

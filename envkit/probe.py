@@ -3,17 +3,18 @@
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 import envkit
-from envkit import codec, driver, host, inside, places, redact, report
+from envkit import codec, driver, host, inside, owndata, places, redact, report
 from envkit import prefix as prefixes
-from envkit.bench import Plan
+from envkit.bench import Plan as Measurement
 from envkit.cells import Cell
-from envkit.errors import BrokenEnvironmentError
+from envkit.errors import BrokenEnvironmentError, InputError
 from envkit.inside import Event, Limits
 from envkit.progress import Step, Tell, silent
 from envkit.report import EnvironmentFacts, Interpreter, Module, Point, Problem, Report
@@ -30,10 +31,45 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
 
 
+TIERS = ("fast", "workers", "destructive")
+_WITHOUT_TORCH = ("rng.numpy", "rng.python", "numpy", "num.numpy", "pil")
+"""What can be probed where importing torch takes the interpreter with it."""
+_MOST_PATIENCE = 5
+"""So many times the limit of a cell may the payload be silent: some probes have more patience than others."""
+_MEMORY_SHARE = 2
+"""A child may take one part in so many of the memory that is free."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Which probes: those named by id or family, or all of the tiers; seconds for one cell; how many at once.
+
+    As many as there are usable cores, up to four, where `parallel` is None.
+    """
+
+    only: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ("fast", "workers")
+    timeout_s: float = 30.0
+    parallel: int | None = None
+
+
+EVERYDAY = Plan()
+"""What reports hold unless something else is asked for."""
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A probe, as `envkit probe --list` tells it."""
+
+    id: str
+    tier: str
+    title: str
+    compared: bool
+
+
 class _Collected:
     """What the payload has said so far."""
 
     def __init__(self) -> None:
+        self.findings: list[Event] = []
         self.facts: dict[str, Any] = {}
         self.cells: dict[str, Any] = {}
         self.points: list[Any] = []
@@ -42,16 +78,38 @@ class _Collected:
         self.done: list[str] = []
 
 
+def known(python: Path, environ: Mapping[str, str]) -> tuple[Known, ...]:
+    """All probes that there are; any interpreter can list them."""
+    found: list[Known] = []
+
+    def take(event: Event) -> None:
+        if event["event"] == "probes":
+            found.extend(codec.convert(event["probes"], list[Known], "the payload"))
+
+    inside.ask(python, {"tasks": ["list"]}, environ=environ, on_event=take, limits=Limits())
+    return tuple(found)
+
+
+def check_names(only: Sequence[str], there: Sequence[Known]) -> None:
+    """Refuse, all at once, what is neither a probe nor a family of probes."""
+    families = {one.id.partition(".")[0] for one in there}
+    unknown = [name for name in only if name not in families and name not in {one.id for one in there}]
+    if unknown:
+        near = [match for name in unknown for match in get_close_matches(name, [*families, *(k.id for k in there)], 2)]
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        raise InputError(f"no such probe: {', '.join(unknown)}", hint=f"{hint}`envkit probe --list` shows them all")
+
+
 def probe(
     target: Target,
     *,
-    probes: bool = True,
-    bench: Plan | None = None,
-    only: Sequence[str] = (),
+    probes: Plan | None = EVERYDAY,
+    bench: Measurement | None = None,
+    data: owndata.Source | None = None,
     limits: Limits | None = None,
     tell: Tell = silent,
 ) -> Report:
-    """Ask an interpreter for its facts, its probes and its benchmark.
+    """Ask an interpreter for its facts, its probes, its benchmark, and what is wrong with the user's own data.
 
     A missing or broken torch, a probe that crashes or hangs are outcomes in the report. Raises
     BrokenEnvironmentError when the interpreter cannot start or is too old.
@@ -61,14 +119,45 @@ def probe(
         data_folder = Path(folder)
         _ask(target, {"tasks": ["facts"]}, collected, limits, tell)
         killed = _killed(collected)
-        if probes:
-            kept = ("rng.numpy", "rng.python") if killed else ()
-            _ask(target, {"tasks": ["probes"], "only": list(only) or list(kept)}, collected, limits, tell)
+        if probes is not None:
+            _ask(target, _probe_question(probes, collected, killed), collected, limits or _patient(probes), tell)
+        if data is not None:
+            _ask(target, _data_question(data, probes or EVERYDAY, collected), collected, limits, tell)
         if bench is not None and not killed:
             asked = {"folder": folder, "workers": dict(bench.workers), "repeats": bench.repeats}
             _ask(target, {"tasks": ["bench"], "bench": asked}, collected, limits, tell)
         described = host.describe(data_folder)
-    return _report(target, collected, described)
+    told = _report(target, collected, described)
+    if data is None:
+        return told
+    found = owndata.findings(_redacted(collected.findings, _replacements(target)))
+    return msgspec.structs.replace(told, data=report.OwnData(factory=data.text, findings=found))
+
+
+def _probe_question(plan: Plan, collected: _Collected, killed: bool) -> dict[str, Any]:
+    return _children(collected) | {
+        "tasks": ["probes"],
+        "only": list(plan.only or (_WITHOUT_TORCH if killed else ())),
+        "tiers": list(plan.tiers),
+        "timeout_s": plan.timeout_s,
+        "parallel": plan.parallel or min(host.usable_cores(), 4),
+    }
+
+
+def _data_question(data: owndata.Source, plan: Plan, collected: _Collected) -> dict[str, Any]:
+    return _children(collected) | {"tasks": ["data"], "data": owndata.question(data, plan.timeout_s)}
+
+
+def _children(collected: _Collected) -> dict[str, Any]:
+    """What the payload's own children may take, and the modules that they need and that import cleanly."""
+    names = ("numpy", "PIL", "torch", "torchvision")
+    clean = [name for name in names if collected.facts.get(f"module.{name}", {}).get("state") == "ok"]
+    return {"preload": clean, "memory_bytes": host.memory_available() // _MEMORY_SHARE}
+
+
+def _patient(plan: Plan) -> Limits:
+    """The payload ends a cell in time; only where it cannot, the payload itself is ended."""
+    return Limits(step_s=max(Limits().step_s, _MOST_PATIENCE * plan.timeout_s))
 
 
 def _ask(target: Target, question: dict[str, Any], collected: _Collected, limits: Limits | None, tell: Tell) -> None:
@@ -100,6 +189,12 @@ def _take(event: Event, collected: _Collected, tell: Tell) -> None:
             collected.cells[event["id"]] = event["cell"]
         case "point":
             collected.points.append(event["point"])
+        case "finding":
+            collected.findings.append(event)
+        case "death":
+            kind = msgspec.convert(event["kind"], report.DeathKind)
+            tell(Step(stage="died", item=f"{event['at']}: {event['detail']}"))
+            collected.deaths.append(report.Death(at=event["at"], kind=kind, detail=event["detail"]))
         case "unmeasured":
             collected.unmeasured[event["workload"]] = event["reason"]
         case "done":
@@ -155,12 +250,12 @@ def _redacted(value: Any, replacements: Sequence[tuple[str, str]]) -> Any:
 
 
 def _dead_cells(collected: _Collected) -> dict[str, Cell]:
-    """One cell for each probe that took its process with it."""
-    kinds = {"timeout": "hang"}
+    """One cell for each probe that took the whole payload with it; those that took a child only have their own."""
+    ended = [one for one in collected.deaths if not one.at.startswith(("module.", "bench.", "start", "data/"))]
     return {
-        f"{death.at}/process": Cell(kind="hang" if kinds.get(death.kind) else "crash", detail=death.detail)
-        for death in collected.deaths
-        if not death.at.startswith(("module.", "bench.", "start"))
+        f"{death.at}/process": Cell(kind="hang" if death.kind == "timeout" else "crash", detail=death.detail)
+        for death in ended
+        if death.at not in collected.cells and f"{death.at}/setup" not in collected.cells
     }
 
 

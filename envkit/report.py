@@ -7,24 +7,37 @@ from typing import Any, Literal
 
 import msgspec
 
-from envkit import codec
+from envkit import codec, names
 from envkit.cells import Cell
 from envkit.driver import Driver
 from envkit.errors import InputError
+from envkit.finding import Finding
 from envkit.host import Host
 from envkit.prefix import PipRecord
 
 # History of the format. Minor versions add optional fields; a major one would mislead an older reader.
 #   1.0  first version
-FORMAT = "1.0"
+#   1.1  cells: `compared`, notes of errors, samples of large tensors; findings about the user's own data
+FORMAT = "1.1"
 KEY = "envkit-report"
 
 BEHAVIOUR = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|NPY|NUMPY|ATEN|DNNL|ONEDNN|CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|TORCH|PYTORCH"
-    r"|PYTHON|LD|DYLD|MALLOC|TBB|JSIMD|HF|OPENCV)_\w+|PYTHON[A-Z]+|LC_ALL|LANG|TZ|CONDA_PREFIX|CONDA_OVERRIDE_\w+"
+    r"|PYTHON|LD|DYLD|MALLOC|TBB|JSIMD|HF|OPENCV|GLIBC)_\w+|PYTHON[A-Z]+|LC_ALL|LANG|TZ|CONDA_PREFIX|CONDA_OVERRIDE_\w+"
 )
 """Names of variables that change how numerics, loaders or imports behave."""
 
+
+NUMERIC_VARIABLES = (
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "DNNL_MAX_CPU_ISA",
+    "ONEDNN_MAX_CPU_ISA",
+    "OPENBLAS_CORETYPE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "GLIBC_TUNABLES",
+)
+"""Variables that choose kernels, and with them the last digits."""
 
 _PROJECTS = {"PIL": "pillow"}
 
@@ -112,6 +125,18 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     said: tuple[str, ...] = ()
 
 
+class OwnData(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's own dataset: the factory that made it, and what was found."""
+
+    factory: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def bad(self) -> bool:
+        """Whether training with it would fail, or go wrong unseen."""
+        return any(one.severity == "error" for one in self.findings)
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report."""
 
@@ -126,6 +151,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...] = ()
     unmeasured: Mapping[str, str] = msgspec.field(default_factory=dict)
     deaths: tuple[Death, ...] = ()
+    data: OwnData | None = None
 
     @property
     def versions(self) -> dict[str, str]:
@@ -134,21 +160,45 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         python = self.interpreter.python.get("version")
         return told | ({"python": str(python)} if python else {})
 
+    @property
+    def builds(self) -> dict[str, str]:
+        """Which build of a version a module is: what torch says of itself, else the conda record's build string."""
+        conda = {one.name: one.build for one in self.environment.conda or ()}
+        told = {name: conda[names.conda_name(name)] for name in self.versions if names.conda_name(name) in conda}
+        torch = self.interpreter.modules.get("torch")
+        if torch is not None and torch.state == "ok":
+            told["torch"] = " ".join(str(torch.details.get(name)) for name in ("git_version", "cuda", "mkl"))
+        return told
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """What numerics depend on besides versions: threads, instruction sets, MKL, the JPEG library, variables."""
+        details = {name: module.details for name, module in self.interpreter.modules.items()}
+        torch, pillow, numpy = (details.get(name, {}) for name in ("torch", "PIL", "numpy"))
+        told = {
+            "mkl": torch.get("mkl"),
+            "threads": torch.get("threads"),
+            "cpu capability": torch.get("cpu_capability"),
+            "numpy kernels": numpy.get("kernels"),
+            "cpu vendor": (self.host.cpu_model or "").partition(" ")[0] or None,
+            "machine": self.host.machine,
+            "libjpeg": (pillow.get("libjpeg_turbo") and "turbo") or pillow.get("jpg"),
+        }
+        chosen = {name: self.variables.get(name, "unset") for name in NUMERIC_VARIABLES}
+        return {name: str(value) for name, value in (told | chosen).items() if value is not None}
+
 
 def changed_versions(before: Report, after: Report) -> dict[str, str]:
-    """The modules whose version differs, each as `old -> new`."""
+    """The modules whose version or build differs, each as `old -> new`."""
     old, new = before.versions, after.versions
-    return {name: f"{old[name]} -> {new[name]}" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]}
-
-
-def keys_differ(before: Report, after: Report) -> bool:
-    """Whether what keyed streams depend on besides versions differs: MKL in torch, the vendor of the CPU."""
-
-    def key(one: Report) -> tuple[object, object]:
-        torch = one.interpreter.modules.get("torch")
-        return (torch.details.get("mkl") if torch else None), (one.host.cpu_model or "").partition(" ")[0]
-
-    return key(before) != key(after)
+    changed = {
+        name: f"{old[name]} -> {new[name]}" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
+    }
+    one, other = before.builds, after.builds
+    both = old.keys() & new.keys() & one.keys() & other.keys() - changed.keys()
+    return changed | {
+        name: f"{old[name]}, build {one[name]} -> {other[name]}" for name in sorted(both) if one[name] != other[name]
+    }
 
 
 def read(path: Path) -> Report:

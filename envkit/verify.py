@@ -6,15 +6,16 @@ from typing import Literal
 
 import msgspec
 
-from envkit import cells, files, names, redact
+from envkit import behaviour, files, names, redact
 from envkit import prefix as prefixes
+from envkit.cells import Difference
 from envkit.files import Checked
 from envkit.lock import Lock, Package
 from envkit.locker import Freshness
 from envkit.prefix import PipRecord, PrefixRecord
 from envkit.progress import Step, Tell, silent
 from envkit.record import CondaRecord
-from envkit.report import Report, changed_versions, keys_differ
+from envkit.report import Report
 
 Code = Literal[
     "lock-stale",
@@ -284,20 +285,13 @@ def _compared(subject: Subject) -> set[str]:
 def _behaviour(subject: Subject) -> list[Finding]:
     if subject.reference is None or subject.current is None:
         return []
-    differences = cells.compare(
-        subject.reference.cells,
-        subject.current.cells,
-        changed=changed_versions(subject.reference, subject.current),
-        keys_differ=keys_differ(subject.reference, subject.current),
-    )
     return [
-        Finding(
-            code="behaviour",
-            item=one.id,
-            expected=one.before,
-            found=one.after,
-            next=f"suspect: {', '.join(one.suspects)}" if one.suspects else one.reason,
-        )
-        for one in cells.grouped(differences)
+        Finding(code="behaviour", item=one.id, expected=one.before, found=one.after, next=_because(one))
+        for one in behaviour.grouped(behaviour.compare(subject.reference, subject.current).differences)
         if one.kind != "hardware"
     ]
+
+
+def _because(one: Difference) -> str:
+    suspects = f"suspect: {', '.join(one.suspects)}" if one.suspects else one.reason
+    return f"{one.sentence} ({suspects})" if one.sentence else suspects

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,12 @@ def test_ctrl_c_says_so_and_leaves_with_130(small_project, envkit):
         "    if 'installing' in line: child.send_signal(signal.SIGINT); break\n"
         "rest = child.stderr.read(); print(child.wait(), rest)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+    for _ in range(5):
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+        if told.stdout.startswith("130"):
+            break
+        # On a busy machine the build is over before the signal is sent.
+        shutil.rmtree(small_project / "e")
     assert told.stdout.startswith("130"), told.stdout + told.stderr
     assert "interrupted" in told.stdout
     assert [path.name for path in small_project.iterdir() if "envkit" in path.name or path.name == "e"] == []

@@ -1,14 +1,18 @@
 """Comparing reports: groups by consequence, suspects first, and four answers for speed."""
 
 import json
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
 from test_probe import debian_report, torch_report  # noqa: F401
 
-from envkit import diff, report, stats
-from envkit.cells import Cell, compare
-from envkit.report import Report
+from envkit import behaviour, diff, report, stats
+from envkit.cells import Cell
+from envkit.report import Module, Report
+
+DATA = Path(__file__).parent / "data"
 
 
 @pytest.fixture
@@ -36,7 +40,8 @@ def test_two_torches_differ_as_documented_with_torch_as_the_suspect(files, envki
     assert breaks["collate.numpy/arr_uint16"]["suspects"][0].startswith("torch 2.13.0+cpu -> 1.13")
     assert breaks["rng.numpy/generator_spawn"]["suspects"] == [f"numpy {_change(answer, 'numpy')}"]
     assert not [one for one in answer["results"] if one["kind"] == "unexplained"]
-    assert answer["equal_cells"] > 190
+    assert answer["equal_cells"] > 600
+    assert answer["unseen"] == []
     assert any("conda records of the second report" in line for line in answer["unknown"])
 
 
@@ -50,7 +55,8 @@ def test_text_and_markdown_lead_with_what_breaks(files, envkit):
     assert text.index("breaks:") < text.index("results:") < text.index("packages") < text.index("host")
     markdown = envkit("diff", *files, "--format", "markdown", status=1).stdout
     assert "### breaks" in markdown
-    assert "| collate.numpy/arr_uint16 |" in markdown
+    assert re.search(r"\| collate\.numpy/arr_uint16 and \d+ more \|", markdown)
+    assert "[uint16-tensors; probe runs of 2.0.0 and 2.4.1]" in markdown
 
 
 @pytest.mark.parametrize(("fail_on", "status"), [("any", 1), ("results", 1), ("breaks", 1), ("speed", 0)])
@@ -76,8 +82,8 @@ def test_same_versions_with_another_behaviour_is_the_loudest(torch_report):  # n
 
 
 def test_streams_that_depend_on_mkl_or_the_vendor_are_owed_to_the_hardware(torch_report):  # noqa: F811
-    other = Cell(kind="ok", value={"type": "int", "value": "7"})
-    changed = _changed(torch_report, **{"rng.torch/dropout": other})
+    value = torch_report.cells["rng.torch/dropout"].value | {"sample": ["2.0"] * 16, "sha256": "7"}
+    changed = _changed(torch_report, **{"rng.torch/dropout": Cell(kind="ok", value=value)})
     host = msgspec.structs.replace(changed.host, cpu_model="GenuineIntel Xeon")
     found = diff.diff(torch_report, msgspec.structs.replace(changed, host=host))
     assert [one.id for one in found.hardware] == ["rng.torch/dropout"]
@@ -127,15 +133,113 @@ def _error(text: str, kind: str = "ValueError", **more) -> Cell:
     ],
 )
 def test_the_first_level_that_differs_gives_the_kind(before, after, kind):
-    found = compare({"collate.x/y": before}, {"collate.x/y": after}, changed={"torch": "1 -> 2"})
+    found = behaviour.compare(_with("collate.x/y", before), _with("collate.x/y", after, torch="2.0.1")).differences
     assert [one.kind for one in found] == ([kind] if kind else [])
 
 
+def _with(id: str, cell: Cell, torch: str = "2.0.0", python: str = "3.11.2", **details) -> Report:
+    """A report with one cell and these versions."""
+    told = report.read(DATA / "report-1.0.json")
+    modules = {"torch": Module(state="ok", version=torch, details=details)}
+    interpreter = msgspec.structs.replace(told.interpreter, python={"version": python}, modules=modules)
+    return msgspec.structs.replace(told, cells={id: cell}, interpreter=interpreter)
+
+
 def test_a_patch_release_of_python_is_no_suspect_beside_another_torch():
-    cells = {"collate.x/y": Cell(kind="ok")}, {"collate.x/y": Cell(kind="hang")}
-    changed = {"torch": "1 -> 2", "python": "3.11.2 -> 3.11.7"}
-    assert compare(*cells, changed=changed)[0].suspects == ("torch 1 -> 2",)
-    assert compare(*cells, changed={"python": "3.11.2 -> 3.11.7"})[0].suspects == ("python 3.11.2 -> 3.11.7",)
+    ok, hang = Cell(kind="ok"), Cell(kind="hang")
+
+    def suspects(**versions):
+        found = behaviour.compare(_with("collate.x/y", ok), _with("collate.x/y", hang, **versions))
+        return found.differences[0].suspects
+
+    assert suspects(torch="2.0.1", python="3.11.7") == ("torch 2.0.0 -> 2.0.1",)
+    assert suspects(python="3.11.7") == ("python 3.11.2 -> 3.11.7",)
+    assert suspects(torch="2.0.1", python="3.12.1") == ("torch 2.0.0 -> 2.0.1", "python 3.11.2 -> 3.12.1")
+
+
+def test_another_build_of_the_same_version_is_a_suspect():
+    cells = Cell(kind="ok"), Cell(kind="hang")
+    found = behaviour.compare(_with("collate.x/y", cells[0], mkl=True), _with("collate.x/y", cells[1], mkl=False))
+    assert found.differences[0].suspects == ("torch 2.0.0, build None None True -> None None False",)
+
+
+def _floats(*values: float, dtype: str = "float32", sha: str = "1") -> Cell:
+    value = {"type": "T", "dtype": dtype, "shape": [len(values)], "sha256": sha, "values": [repr(v) for v in values]}
+    return Cell(kind="ok", value=value)
+
+
+@pytest.mark.parametrize(
+    ("id", "before", "after", "kind"),
+    [
+        ("num.full/dot", _floats(1.0), _floats(1.000001, sha="2"), "hardware"),
+        ("num.full/dot", _floats(1.0), _floats(1.1, sha="2"), "unexplained"),
+        ("num.exact/dot", _floats(1.0), _floats(1.000001, sha="2"), "unexplained"),
+        ("num.cpu/x", _floats(1.0, 0.0), _floats(1.0, 1e-6, sha="2"), "hardware"),
+        ("num.cpu/x", _floats(1.0, dtype="bfloat16"), _floats(1.01, dtype="bfloat16", sha="2"), "hardware"),
+        ("num.cpu/x", _floats(1, dtype="int64"), _floats(2, dtype="int64", sha="2"), "unexplained"),
+        ("rng.torch/rand", _floats(0.5), _floats(0.6, sha="2"), "unexplained"),
+    ],
+)
+def test_last_digits_of_floats_are_hardware_and_all_else_is_not(id, before, after, kind):
+    """At equal versions. Source: the probe list, section 3."""
+    found = behaviour.compare(_with(id, before), _with(id, after)).differences
+    assert [one.kind for one in found] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("id", "key", "kind"),
+    [
+        ("rng.torch/dropout", {"mkl": False}, "hardware"),
+        ("rng.torch/rand", {"mkl": False}, "results"),
+        ("tv.v2/resize_uint8", {"cpu_capability": "AVX2"}, "hardware"),
+        ("num.cpu/exp", {"cpu_capability": "AVX2"}, "unexplained"),
+    ],
+)
+def test_a_key_explains_the_cells_that_depend_on_it_alone(id, key, kind):
+    base = {"mkl": True, "cpu_capability": "AVX512", "torch": "2.13.0"}
+    before, after = _with(id, _floats(1.0), **base), _with(id, _floats(2.0, sha="2"), **(base | key))
+    found = behaviour.compare(before, after).differences
+    assert [one.kind for one in found] == [kind]
+
+
+def test_a_known_change_is_told_with_sentence_and_source():
+    cells = _floats(1), Cell(kind="ok", value="[]")
+    one, other = (
+        _with("collate.mappings/mydictarg", cells[0], "1.10.2"),
+        _with("collate.mappings/mydictarg", cells[1], "2.0.0"),
+    )
+    found = behaviour.compare(one, other).differences
+    assert found[0].transition == "collate-empties-dict-subclass"
+    assert "EMPTY" in found[0].sentence
+    assert found[0].source == "pytorch/pytorch#120553"
+    assert found[0].suspects == ("torch 1.10.2 -> 2.0.0",)
+
+
+def test_a_known_change_that_does_not_show_is_told():
+    cell = _floats(1)
+    found = behaviour.compare(
+        _with("dataset.getitems/loader_w0", cell, "1.12.1"), _with("dataset.getitems/loader_w0", cell)
+    )
+    assert [one.id for one in found.unseen] == ["getitems-used"]
+    assert found.differences == ()
+
+
+def test_a_change_that_came_and_went_between_two_versions_is_not_expected():
+    cell = _floats(1)
+    id = "dataset.tensor_mismatch/one_axis"
+    assert behaviour.compare(_with(id, cell, "2.9.0"), _with(id, cell, "2.13.0")).unseen == ()
+    assert behaviour.compare(_with(id, cell, "2.9.0"), _with(id, cell, "2.10.0")).unseen
+
+
+def test_a_flag_of_the_gpu_is_told_with_what_it_does():
+    """Field reports, G1 and G2."""
+    cell = _floats(1)
+    ampere = _with("num.exact/dot", cell, matmul_tf32=True, gpus=[{"capability": [8, 6]}])
+    pascal = _with("num.exact/dot", cell, matmul_tf32=False, gpus=[{"capability": [6, 1]}])
+    host = {one.name: one for one in diff.diff(ampere, pascal).host}
+    assert "TF32 rounds products" in host["torch.matmul_tf32"].what
+    assert (host["gpu capabilities"].before, host["gpu capabilities"].after) == ("8.6", "6.1")
+    assert "bit equality is not expected" in host["gpu capabilities"].what
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from envkit import inside, probe, report
+from envkit import inside, places, probe, report
 from envkit.bench import plan
 from envkit.errors import BrokenEnvironmentError
 from envkit.inside import Limits
+from envkit.probe import Plan
 
 DEBIAN = Path("/usr/bin/python3")
 
@@ -58,7 +60,7 @@ def test_the_cells_are_what_torch_2_13_answers(torch_report):
     assert cells["collate.none/empty"].error.type == "IndexError"
     assert cells["collate.none/later_none.w0"].error.template == "collate.not_tensor"
     assert cells["collate.none/later_none.w1"].error.worker.caught == "AttributeError"
-    assert cells["collate.shapes/larger_first.w1"].error.template == "collate.not_resizable"
+    assert cells["worker.unequal_desc/larger_first.w1"].error.template == "collate.not_resizable"
     assert cells["collate.shapes/unequal.w0"].error.arguments == {"a": "[3, 4]", "b": "[3, 5]", "entry": "1"}
     assert cells["collate.shapes/requires_grad.w0"].kind == "ok"
     assert cells["collate.shapes/requires_grad.w1"].kind == "error"
@@ -126,23 +128,140 @@ def test_a_torch_that_kills_the_interpreter_is_an_outcome(tmp_path, envkit):
     assert told.cells["rng.python/random"].kind == "ok"
 
 
-def test_a_probe_that_hangs_or_dies_costs_only_itself(tmp_path):
+def test_a_cell_that_hangs_or_dies_costs_only_itself(tmp_path):
     numpy = (
-        "import os, time\n__version__ = '0'\n__file__ = 'numpy.py'\n"
+        "import os, signal, time\n__version__ = '0'\n__file__ = 'numpy.py'\n"
         "class random:\n"
         "    @staticmethod\n"
-        "    def RandomState(seed): time.sleep(60)\n"
-        "    default_rng = SeedSequence = RandomState\n"
+        "    def SeedSequence(seed): time.sleep(60)\n"
+        "    @staticmethod\n"
+        "    def Generator(seed): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    MT19937 = PCG64 = int\n"
+        "    @staticmethod\n"
+        "    def RandomState(seed): raise ValueError('no state')\n"
         "def __getattr__(name): raise AttributeError(name)\n"
     )
-    told = _probe(_venv(tmp_path / "v", numpy=numpy), limits=Limits(step_s=3, start_s=30))
-    assert told.cells["rng.numpy/process"].kind == "hang"
+    told = _probe(_venv(tmp_path / "v", numpy=numpy), probes=Plan(only=("rng",), timeout_s=1))
+    assert told.cells["rng.numpy/seed_sequence"].kind == "hang"
+    assert "numpy.py" in told.cells["rng.numpy/seed_sequence"].detail
+    assert told.cells["rng.numpy/MT19937"].kind == "crash"
+    assert told.cells["rng.numpy/MT19937"].detail == "killed by SIGKILL"
+    assert told.cells["rng.numpy/legacy_rand"].error.message == "no state"
     assert told.cells["rng.python/random"].kind == "ok"
-    assert [death.kind for death in told.deaths] == ["timeout"]
+    assert {death.kind for death in told.deaths} == {"timeout", "signal"}
+
+
+def test_probes_can_be_chosen_by_id_family_and_tier(torch_project, envkit, tmp_path):
+    envkit("probe", "-n", "t1", "--only", "rng.python,sampler", "-o", tmp_path / "r.json")
+    families = {id.partition("/")[0] for id in report.read(tmp_path / "r.json").cells}
+    assert families == {"rng.python", "sampler.order"}
+    told = envkit("probe", "-n", "t1", "--only", "rng.pyton", status=2).stderr
+    assert "no such probe: rng.pyton" in told
+    assert "did you mean rng.python" in told
+    assert "the tiers are fast, workers, destructive" in envkit("probe", "-n", "t1", "--tier", "slow", status=2).stderr
+
+
+def test_the_list_holds_every_probe_of_the_probe_list(envkit):
+    listed = json.loads(envkit("probe", "--list", "--json").stdout)["probes"]
+    ids = [one["id"] for one in listed]
+    assert len(ids) == len(set(ids)) >= 65
+    assert {one["tier"] for one in listed} == set(probe.TIERS)
+    assert all(one["title"] for one in listed)
+    assert "collate.none" in envkit("probe", "--list").stdout
+
+
+def test_every_tier_ends_and_gives_the_same_cells_by_fork_and_by_fresh_interpreters(torch_project, envkit):
+    target = Path(os.environ["ENVKIT_ENVS_PATH"]) / "t1" / "bin" / "python"
+    question = {"tasks": ["probes"], "only": ["collate.none", "rng.python", "mp.worker_death"], "parallel": 2}
+    forked, started = (_cells_of(target, question | {"method": method}) for method in ("fork", "spawn"))
+    assert forked.keys() == started.keys()
+    assert [id for id in forked if _plain(forked[id]) != _plain(started[id])] == []
+    assert forked["mp.worker_death/sigkill"]["error"]["template"] == "worker.killed"
+
+
+def _cells_of(python: Path, question: dict) -> dict:
+    cells = {}
+
+    def take(event):
+        if event["event"] == "cell":
+            cells[event["id"]] = event["cell"]
+
+    assert inside.ask(python, question, environ=dict(os.environ), on_event=take, limits=Limits()) is None
+    return cells
+
+
+def _plain(cell: dict) -> dict:
+    kept = {key: value for key, value in cell.items() if key != "error"}
+    return kept | {key: value for key, value in cell.get("error", {}).items() if key != "raw"}
+
+
+def test_no_python_leaves_compiled_files_in_the_payload(torch_project, envkit, tmp_path):
+    for folder in list(places.payload().rglob("__pycache__")):
+        shutil.rmtree(folder)
+    envkit("probe", "-n", "t1", "--only", "mp.pickling,rng.python", "-o", tmp_path / "r.json")
+    assert list(places.payload().rglob("__pycache__")) == []
+
+
+@pytest.fixture(scope="session")
+def bare_311(torch_project, pythons, tmp_path_factory):
+    """A function that makes a virtual environment which sees t1's packages after its own."""
+    site = next((Path(os.environ["ENVKIT_ENVS_PATH"]) / "t1" / "lib").glob("python3*/site-packages"))
+
+    def make(*wheels: str, **modules: str) -> Path:
+        folder = tmp_path_factory.mktemp("venv") / "v"
+        subprocess.run([pythons["3.11"], "-m", "venv", "--without-pip", folder], check=True)
+        own = next(folder.glob("lib/python3*/site-packages"))
+        (own / "t1.pth").write_text(f"{site}\n")
+        for name, text in modules.items():
+            (own / f"{name}.py").write_text(text)
+        if wheels:
+            _install(own, *wheels)
+        return folder / "bin" / "python"
+
+    return make
+
+
+def _install(site: Path, *wheels: str) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--python-version", "3.11"]
+    subprocess.run([*command, "--only-binary=:all:", "--target", site, *wheels], check=True)
+
+
+def test_a_torchvision_of_another_torch_is_an_outcome(bare_311):
+    """Ground truth: the probe list, section 1.7: the CUDA wheel of torchvision beside the CPU wheel of torch."""
+    told = _probe(bare_311("torchvision==0.28.0"), probes=Plan(only=("env", "tv", "collate")))
+    assert told.interpreter.modules["torchvision"].state == "broken"
+    assert told.cells["env.import_torchvision/import"].error.message == "operator torchvision::nms does not exist"
+    assert told.cells["tv.resize/setup"].kind == "error"
+    assert told.cells["collate.numbers/int"].kind == "ok"
+
+
+def test_a_pillow_without_jpeg_is_an_outcome(bare_311):
+    lame = "import PIL.Image\ndel PIL.Image.core.jpeg_decoder, PIL.Image.core.jpeg_encoder\n"
+    told = _probe(bare_311(sitecustomize=lame), probes=Plan(only=("pil",)))
+    assert told.interpreter.modules["PIL"].details["jpg"] is None
+    assert told.cells["pil.jpeg/dec_gray.jpg"].error.message == "decoder jpeg not available"
+    assert told.cells["pil.jpeg/dec_rgba.png"].kind == "ok"
+
+
+def test_a_numpy_that_torch_was_not_built_for_is_an_outcome(tmp_path):
+    """Ground truth: the probe list, section 2: torch 1.13.1 with NumPy 2.2.6."""
+    if not _debian_torch():
+        pytest.skip("NO SECOND TORCH HERE: apt-get install python3-torch python3-torchvision python3-pil")
+    folder = tmp_path / "v"
+    subprocess.run([DEBIAN, "-m", "venv", "--without-pip", "--system-site-packages", folder], check=True)
+    _install(next(folder.glob("lib/python3*/site-packages")), "numpy==2.2.6")
+    told = _probe(folder / "bin" / "python")
+    cells = told.cells
+    assert told.versions["numpy"] == "2.2.6"
+    assert cells["interop.numpy_torch/from_float32"].error.template == "numpy.unavailable"
+    assert cells["collate.numpy/arr_float32"].error.message == "Could not infer dtype of numpy.float32"
+    assert cells["interop.numpy_torch/tensor_of_f64"].value["dtype"] == "float32"
+    assert cells["rng.torch/rand"].kind == cells["worker.seeding_fork/numpy"].kind == "ok"
+    assert len(cells) > 900
 
 
 def test_a_benchmark_without_pillow_says_what_it_could_not_measure(tmp_path):
-    told = _probe(_venv(tmp_path / "v"), probes=False, bench=plan(1))
+    told = _probe(_venv(tmp_path / "v"), probes=None, bench=plan(1))
     assert "jpeg" in told.unmeasured
 
 
@@ -215,6 +334,59 @@ def test_a_payload_that_is_left_alone_leaves_no_workers(torch_project):
     assert payloads() == []
 
 
+def test_an_envkit_that_is_killed_outright_leaves_no_process_behind(torch_project, tmp_path):
+    import psutil
+
+    python = Path(os.environ["ENVKIT_ENVS_PATH"]) / "t1" / "bin" / "python"
+    marked = os.environ | {"ENVKIT_TEST_MARK": str(tmp_path)}
+    command = [Path(sys.executable).parent / "envkit", "probe", "--python", python, "--tier", "destructive", "-q"]
+    running = subprocess.Popen(command, env=marked, stdout=subprocess.DEVNULL)
+
+    def left():
+        return [one for one in psutil.process_iter() if one.pid != running.pid and _mark(one) == str(tmp_path)]
+
+    assert _soon(lambda: len(left()) >= 3)
+    running.kill()
+    running.wait()
+    assert _soon(lambda: not left()), [one.cmdline() for one in left()]
+
+
+def _mark(process) -> str | None:
+    import psutil
+
+    try:
+        return process.environ().get("ENVKIT_TEST_MARK")
+    except psutil.Error:
+        return None
+
+
+def _soon(happened, seconds: int = 60) -> bool:
+    for _ in range(seconds * 10):
+        if happened():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_the_fixtures_decode_to_what_their_script_draws(bare_311, tmp_path):
+    """Lossless ones exactly; the others were encoded once, and decoders are what is compared."""
+    python = bare_311()
+    script = Path(__file__).parent.parent / "tools" / "make_fixtures.py"
+    subprocess.run([python, script, tmp_path / "made"], check=True)
+    code = (
+        "import sys; from pathlib import Path; from PIL import Image\n"
+        "for made in sorted(Path(sys.argv[1]).iterdir()):\n"
+        "    one, other = Image.open(made), Image.open(Path(sys.argv[2]) / made.name)\n"
+        "    print(made.name, one.mode == other.mode, one.size == other.size, one.tobytes() == other.tobytes())\n"
+    )
+    shipped = places.payload() / "fixtures"
+    told = subprocess.run([python, "-c", code, tmp_path / "made", shipped], capture_output=True, text=True, check=True)
+    lines = dict(line.split(" ", 1) for line in told.stdout.splitlines())
+    assert len(lines) == 10
+    assert all(line.startswith("True True") for line in lines.values())
+    assert all(line.endswith("True") for name, line in lines.items() if name.endswith(".png"))
+
+
 @pytest.mark.gpu
 def test_on_a_gpu_machine_the_report_names_the_card_and_its_kernel_ran(torch_report):
     from envkit import driver
@@ -249,7 +421,7 @@ def test_torch_1_13_answers_as_documented(debian_report):
     assert cells["collate.mappings/attr_kept"].value["value"] == "None"
     assert cells["collate.numpy/arr_uint16"].error.template == "numpy.dtype"
     assert cells["collate.numbers/over_int64"].error.type == "RuntimeError"
-    assert cells["rng.torch/randint_2p31"].value["values"][0] == "209652396"
+    assert cells["rng.randint_ranges/2p31"].value["values"][0] == "209652396"
 
 
 def test_the_anchors_are_equal_on_both_torches(torch_report, debian_report):
@@ -264,6 +436,6 @@ def test_the_anchors_are_equal_on_both_torches(torch_report, debian_report):
     )
     anchors += ("rng.python",)
     ids = [id for id in torch_report.cells if id.startswith(anchors)]
-    assert len(ids) > 80
+    assert len(ids) > 95
     different = [id for id in ids if _compared(torch_report.cells[id]) != _compared(debian_report.cells[id])]
     assert different == []

@@ -12,7 +12,9 @@ WANTED = (
     "envkit/data/pypi-names.json",
     "envkit/data/rules.yml",
     "envkit/payload/__main__.py",
+    "envkit/payload/fixtures/i16.png",
     "envkit/payload/probes/collate.py",
+    "envkit/transitions.yml",
     "envkit/cli/create_command.py",
 )
 SOURCES = ("templates/compatibility.yml", "README.md", "LICENSE", "Makefile", "tests/conftest.py", "tools/demo.sh")

@@ -22,6 +22,7 @@ CONTENTS = {
     "verify": "Is the environment here the one that was locked, and does it behave the same?",
     "diff": "What differs between two reports, and what most likely caused it.",
     "probe": "Report what an environment is and how its data path behaves.",
+    "explain": "Say all about a known change of behaviour that diff named.",
     "bench": "Measure how fast its DataLoader loads.",
     "doctor": "Find known trouble: in a file, a lock, an environment, this machine.",
     "host": "Show what this machine is and what it can run.",

@@ -38,7 +38,7 @@ def command(
 
     target = options.inside_target(name, prefix, python)
     with render.Talk(quiet=quiet, verbose=verbose) as talk:
-        told = probe.probe(target, probes=False, bench=plan(host.usable_cores()), tell=talk)
+        told = probe.probe(target, probes=None, bench=plan(host.usable_cores()), tell=talk)
     if output is not None:
         report.write(output, told)
     if as_json:

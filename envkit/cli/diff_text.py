@@ -3,7 +3,8 @@
 import io
 from collections.abc import Sequence
 
-from envkit.cells import Difference, grouped
+from envkit.behaviour import grouped
+from envkit.cells import Difference
 from envkit.diff import Comparison, Fact, Speed
 
 _MOST_MESSAGES = 10
@@ -12,13 +13,18 @@ _MOST_MESSAGES = 10
 def render(compared: Comparison, before: str, after: str, *, markdown: bool) -> str:
     """The whole comparison, the graver groups first; what is equal is one line."""
     sections = [
-        _section("breaks", "works on one side only", ("probe", before, after, "suspects"), _cells(compared.breaks)),
-        _section("results", "other values or types", ("probe", before, after, "suspects"), _cells(compared.results)),
+        _section("breaks", "works on one side only", ("probe", before, after, "why"), _cells(compared.breaks)),
+        _section("results", "other values or types", ("probe", before, after, "why"), _cells(compared.results)),
         _section("speed", "samples/s", ("workload", "workers", before, after, "ratio (95 %)", ""), _speed(compared)),
         _section("packages", "", ("name", before, after, ""), [_fact(one) for one in compared.packages]),
-        _section("messages", "texts and warnings", ("probe", before, after, "suspects"), _messages(compared)),
-        _section("hardware", "", ("probe", before, after, "reason"), _cells(compared.hardware)),
-        _section("host", "", ("fact", before, after), [_fact(one)[:3] for one in compared.host]),
+        _section("messages", "texts and warnings", ("probe", before, after, "why"), _messages(compared)),
+        _section(
+            "hardware", "the same up to it, or explained by it", ("probe", before, after, "why"), _hardware(compared)
+        ),
+        _section(
+            "expected", "the versions predict it, the probes do not show it", ("change", "what"), _unseen(compared)
+        ),
+        _section("host", "", ("fact", before, after, "what it does"), [_fact(one) for one in compared.host]),
     ]
     form = _markdown if markdown else _text
     parts = [form(*section) for section in sections if section[2]]
@@ -41,11 +47,41 @@ def _head(compared: Comparison, before: str, after: str) -> str:
     told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count)
     unexplained = sum(one.kind == "unexplained" for one in compared.results)
     loud = f"; {unexplained} UNEXPLAINED: same versions, different behaviour" if unexplained else ""
-    return f"{before} -> {after}: {told or 'no difference'}{loud}"
+    return f"{before} -> {after}: {told or _nothing(compared)}{loud}"
+
+
+def _nothing(compared: Comparison) -> str:
+    return "same up to hardware" if compared.hardware else "no difference"
 
 
 def _cells(found: Sequence[Difference]) -> list[Sequence[str]]:
-    return [(one.id, one.before, one.after, ", ".join(one.suspects) or one.reason) for one in grouped(found)]
+    return [(one.id, one.before, one.after, _why(one)) for one in grouped(found)]
+
+
+def _why(one: Difference) -> str:
+    """The known change with its source, or the suspects, or why there are none."""
+    suspects = ", ".join(one.suspects)
+    if one.sentence:
+        return f"{suspects}: {one.sentence} [{one.transition}; {one.source}]"
+    return f"{one.reason} ({suspects})" if one.reason and suspects else suspects or one.reason
+
+
+def _hardware(compared: Comparison) -> list[Sequence[str]]:
+    """One row for each reason: which digits moved says less than what moved them."""
+    reasons: dict[str, list[Difference]] = {}
+    for one in compared.hardware:
+        reasons.setdefault(one.reason, []).append(one)
+    return [_hardware_row(several) for several in reasons.values()]
+
+
+def _hardware_row(several: Sequence[Difference]) -> Sequence[str]:
+    first = several[0]
+    more = f" and {len(several) - 1} more" if len(several) > 1 else ""
+    return first.id + more, first.before, first.after, _why(first)
+
+
+def _unseen(compared: Comparison) -> list[Sequence[str]]:
+    return [(one.id, f"{one.sentence} [{one.source}]") for one in compared.unseen]
 
 
 def _messages(compared: Comparison) -> list[Sequence[str]]:

@@ -15,6 +15,8 @@ def main():
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     question = json.load(sys.stdin)
+    # Code that asks for input gets an end of file, not this question's pipe.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
     def say(**event):
         answer.write(json.dumps(event, allow_nan=False) + "\n")
@@ -24,11 +26,8 @@ def main():
     if sys.version_info < MINIMUM:
         say(event="unsupported", minimum=list(MINIMUM))
         return
-    # The payload is envkit's, not the target's: leave no compiled files of the target's version in it.
-    previous, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     import tasks
 
-    sys.dont_write_bytecode = previous
     tasks.run(question, say)
     say(event="end")
 

@@ -58,7 +58,18 @@ def _error(error):
 
 
 def _numpy(numpy):
-    return {"version_abi": str(getattr(numpy, "_core", numpy).__name__)}
+    return {"version_abi": str(getattr(numpy, "_core", numpy).__name__), "kernels": _kernels()}
+
+
+def _kernels():
+    """The instruction sets that NumPy may use here, as one text; None where this NumPy does not say."""
+    for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
+        try:
+            features = importlib.import_module(name).__cpu_features__
+        except (ImportError, AttributeError):
+            continue
+        return " ".join(sorted(feature for feature, usable in features.items() if usable))
+    return None
 
 
 def _pillow(pil):
@@ -76,30 +87,39 @@ def _pillow(pil):
 
 def _torch(torch):
     cudnn = torch.backends.cudnn
-    told = {
-        "git_version": getattr(torch.version, "git_version", None),
-        "debug": getattr(torch.version, "debug", None),
-        "cuda": torch.version.cuda,
-        "hip": getattr(torch.version, "hip", None),
-        "cudnn": cudnn.version() if torch.version.cuda else None,
-        "cuda_available": torch.cuda.is_available(),
-        "mkl": torch.backends.mkl.is_available(),
-        "mkldnn": torch.backends.mkldnn.is_available(),
-        "openmp": torch.backends.openmp.is_available(),
-        "threads": torch.get_num_threads(),
-        "interop_threads": torch.get_num_interop_threads(),
-        "default_dtype": str(torch.get_default_dtype()),
-        "cpu_capability": _cpu_capability(torch),
-        "build": torch.__config__.show(),
-        "cudnn_benchmark": cudnn.benchmark,
-        "cudnn_deterministic": cudnn.deterministic,
-        "cudnn_tf32": getattr(cudnn, "allow_tf32", None),
-        "matmul_tf32": getattr(torch.backends.cuda.matmul, "allow_tf32", None),
-        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-        "sharing_strategy": torch.multiprocessing.get_sharing_strategy(),
+    asked = {
+        "git_version": lambda: torch.version.git_version,
+        "debug": lambda: torch.version.debug,
+        "cuda": lambda: torch.version.cuda,
+        "hip": lambda: getattr(torch.version, "hip", None),
+        "cudnn": lambda: cudnn.version() if torch.version.cuda else None,
+        "cuda_available": torch.cuda.is_available,
+        "mkl": torch.backends.mkl.is_available,
+        "mkldnn": torch.backends.mkldnn.is_available,
+        "openmp": torch.backends.openmp.is_available,
+        "threads": torch.get_num_threads,
+        "interop_threads": torch.get_num_interop_threads,
+        "default_dtype": lambda: str(torch.get_default_dtype()),
+        "cpu_capability": lambda: _cpu_capability(torch),
+        "build": torch.__config__.show,
+        "cudnn_benchmark": lambda: cudnn.benchmark,
+        "cudnn_deterministic": lambda: cudnn.deterministic,
+        "cudnn_tf32": lambda: getattr(cudnn, "allow_tf32", None),
+        "matmul_tf32": lambda: getattr(torch.backends.cuda.matmul, "allow_tf32", None),
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+        "sharing_strategy": torch.multiprocessing.get_sharing_strategy,
+        "arch_list": lambda: torch.cuda.get_arch_list() if torch.version.cuda else [],
+        "gpus": lambda: _gpus(torch) if torch.cuda.is_available() else [],
     }
-    told["gpus"] = _gpus(torch) if told["cuda_available"] else []
-    return told
+    return {name: _known(ask) for name, ask in asked.items()}
+
+
+def _known(ask):
+    """A fact, or None where this build cannot tell it: a CUDA build without its libraries fails in some."""
+    try:
+        return ask()
+    except Exception:
+        return None
 
 
 def _cpu_capability(torch):

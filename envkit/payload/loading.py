@@ -3,6 +3,8 @@
 import multiprocessing
 
 TIMEOUT_S = 20
+HANG_S = 5
+"""How long is waited for a batch that is known never to come in some releases of torch."""
 
 
 class Samples:
@@ -32,13 +34,18 @@ class Failing:
         return self.work(index)
 
 
+def start_method():
+    """Named in every probe: fork where there is fork."""
+    methods = multiprocessing.get_all_start_methods()
+    return "fork" if "fork" in methods else methods[0]
+
+
 def loader(dataset, workers, **options):
     """A DataLoader with an explicit start method: the default changed to forkserver in Python 3.14."""
     from torch.utils.data import DataLoader
 
     if workers:
-        methods = multiprocessing.get_all_start_methods()
-        options.setdefault("multiprocessing_context", "fork" if "fork" in methods else methods[0])
+        options.setdefault("multiprocessing_context", start_method())
         options.setdefault("timeout", TIMEOUT_S)
     return DataLoader(dataset, num_workers=workers, **options)
 

@@ -4,79 +4,14 @@ import array
 import collections
 import datetime
 import decimal
-import enum
 import fractions
+import tempfile
 import types
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from loading import both, first_batch
-
-
-class Level(enum.IntEnum):
-    """An integer with a name."""
-
-    LOW = 1
-    HIGH = 2
-
-
-class Attributed(dict):
-    """A dict that carries an attribute."""
-
-    note = None
-
-
-class OwnInit(dict):
-    """A dict whose constructor takes something else than items."""
-
-    def __init__(self, size, **items):
-        super().__init__(**items)
-        self.size = size
-
-
-class ReadOnly(Mapping):
-    """A Mapping that is no dict."""
-
-    def __init__(self, data):
-        self._data = dict(data)
-
-    def __getitem__(self, key):
-        return self._data[key]
-
-    def __iter__(self):
-        return iter(self._data)
-
-    def __len__(self):
-        return len(self._data)
-
-
-class Writable(ReadOnly, MutableMapping):
-    """A MutableMapping that keeps its items in an attribute."""
-
-    def __setitem__(self, key, value):
-        self._data[key] = value
-
-    def __delitem__(self, key):
-        del self._data[key]
-
-
-class ListKind(list):
-    """A subclass of list."""
-
-
-class TupleKind(tuple):
-    """A subclass of tuple."""
-
-
-Pair = collections.namedtuple("Pair", ["x", "y"])
-
-
-@dataclass
-class Data:
-    """A dataclass sample."""
-
-    x: int
+from loading import HANG_S, Samples, batches, both, first_batch, loader
+from probe import WORKERS, Probe
+from samples import Attributed, Data, Level, ListKind, OwnInit, Pair, ReadOnly, Row, TupleKind, Writable
 
 
 def _collate(samples):
@@ -158,7 +93,6 @@ def shapes():
     zeros = torch.zeros
     return (
         both("unequal", lambda: [zeros(3, 4), zeros(3, 5)])
-        + both("larger_first", lambda: [zeros(3, 5), zeros(3, 4)])
         + both("requires_grad", lambda: [zeros(2, requires_grad=True)] * 2)
         + _direct(
             scalar=lambda: [torch.tensor(1.0), torch.tensor(2.0)],
@@ -194,8 +128,13 @@ def numpy():
             datetime=lambda: [np.array(["2020-01-01"], dtype="datetime64[D]")] * 2,
             big_endian=lambda: [np.arange(3, dtype=">f4")] * 2,
             negative_stride=lambda: [np.arange(3)[::-1]] * 2,
+            readonly=lambda: [np.frombuffer(b"\x01\x02\x03", dtype="uint8")] * 2,
+            structured=lambda: [np.zeros(2, dtype=[("a", "i4"), ("b", "f4")])] * 2,
+            matrix=lambda: [np.array([[1, 2]]).view(np.matrix)] * 2,
+            memmap=lambda: [_memmap(np)] * 2,
             masked=lambda: [np.ma.masked_array([1, 2, 3], mask=[0, 1, 0])] * 2,
             zero_dim=lambda: [np.array(1.5)] * 2,
+            void=lambda: [np.zeros(1, dtype="V4")] * 2,
             np_str=lambda: [np.str_("a"), np.str_("b")],
             np_bytes=lambda: [np.bytes_(b"a"), np.bytes_(b"b")],
             unequal=lambda: [np.zeros((2, 3)), np.zeros((2, 4))],
@@ -204,6 +143,13 @@ def numpy():
         )
         + both("loader_uint16", lambda: [np.arange(3).astype("uint16")] * 2)
     )
+
+
+def _memmap(np):
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(range(8)))
+        file.flush()
+        return np.memmap(file, dtype="uint8", mode="r", shape=(8,))
 
 
 def mappings():
@@ -225,9 +171,7 @@ def mappings():
         extra_key=lambda: [{"a": 1}, {"a": 2, "mask": 3}],
         nested=lambda: [{"x": {"y": 1}}, {"x": {"y": 2}}],
     )
-    return [*cells, ("attr_kept", _attribute_kept), ("input_mutated", _input_mutated)] + both(
-        "loader", lambda: [OwnInit(1, a=1), OwnInit(1, a=2)]
-    )
+    return [*cells, ("attr_kept", _attribute_kept)] + both("loader", lambda: [OwnInit(1, a=1), OwnInit(1, a=2)])
 
 
 def _attribute_kept():
@@ -237,10 +181,34 @@ def _attribute_kept():
     return getattr(_collate(samples), "note", None)
 
 
-def _input_mutated():
-    samples = [Writable({"a": 1}), Writable({"a": 2})]
-    _collate(samples)
-    return dict(samples[0])
+def input_mutated():
+    """Whether collate writes into the samples that it was given."""
+    return [
+        ("mymutable", lambda: _after(Writable({"a": 1}), Writable({"a": 2}))),
+        ("myrow", lambda: _after(Row([1, 2]), Row([3, 4]))),
+        ("userdict", lambda: _after(collections.UserDict(a=1), collections.UserDict(a=2))),
+        ("defaultdict", lambda: _after(collections.defaultdict(int, a=1), collections.defaultdict(int, a=2))),
+        ("dict", lambda: _after({"a": 1}, {"a": 2})),
+        ("list", lambda: _after([1, 2], [3, 4])),
+        ("two_epochs", _two_epochs),
+    ]
+
+
+def _after(first, second):
+    """The first sample as it is after it was collated."""
+    _collate([first, second])
+    return dict(first) if hasattr(first, "keys") else list(first)
+
+
+def _two_epochs():
+    data = loader(Samples([Writable({"a": 1}), Writable({"a": 2})]), 0, batch_size=2)
+    return [[dict(batch) for batch in batches(data)] for _ in range(2)]
+
+
+def _ones(*shape):
+    import torch
+
+    return torch.ones(*shape)
 
 
 def sequences():
@@ -252,6 +220,8 @@ def sequences():
         list_subclass=lambda: [ListKind([1, 2]), ListKind([3, 4])],
         tuple_subclass=lambda: [TupleKind([1, 2]), TupleKind([3, 4])],
         userlist=lambda: [collections.UserList([1, 2]), collections.UserList([3, 4])],
+        myrow=lambda: [Row([1, 2]), Row([3, 4])],
+        batch_is_tensor=lambda: _ones(2, 3),
         deque=lambda: [collections.deque([1, 2]), collections.deque([3, 4])],
         range=lambda: [range(2), range(2)],
         array=lambda: [array.array("i", [1, 2]), array.array("i", [3, 4])],
@@ -263,13 +233,75 @@ def sequences():
     ) + [("loader_ragged.w1", lambda: first_batch([[1, 2], [3]], 1))]
 
 
+def layouts():
+    """Sparse, nested, quantized and meta tensors."""
+    return _direct(**_layout_samples())
+
+
+def _layout_samples():
+    import torch
+
+    def quantized():
+        return torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.quint8)
+
+    return {
+        "sparse_coo": lambda: [torch.eye(2).to_sparse()] * 2,
+        "sparse_csr": lambda: [torch.eye(2).to_sparse_csr()] * 2,
+        "nested": lambda: [torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])] * 2,
+        "quantized": lambda: [quantized()] * 2,
+        "meta": lambda: [torch.ones(2, device="meta")] * 2,
+        "channels_last": lambda: [torch.ones(1, 2, 3, 4).contiguous(memory_format=torch.channels_last)] * 2,
+    }
+
+
+def _same(batch):
+    return batch
+
+
+def layouts_worker():
+    """The same tensors through a worker, collated there and handed on as they are."""
+    cells = []
+    for name, samples in _layout_samples().items():
+        if name != "channels_last":
+            cells.append((name, lambda samples=samples: _through_worker(samples)))
+    cells.append(("sparse_id", lambda: _through_worker(_layout_samples()["sparse_coo"], collate_fn=_same)))
+    cells.append(("meta_id", lambda: _through_worker(_layout_samples()["meta"], collate_fn=_same)))
+    return cells
+
+
+def _through_worker(samples, **options):
+    # The first use of some of these imports much: a worker on a busy machine must not be taken for one that hangs.
+    return first_batch(samples(), 1, timeout=3 * HANG_S, **options)
+
+
+def extend_api():
+    """What other libraries extend: the map of collate functions, and the public names."""
+
+    def keys():
+        from torch.utils.data._utils.collate import default_collate_fn_map
+
+        named = [key if isinstance(key, tuple) else (key,) for key in default_collate_fn_map]
+        return sorted(" ".join(kind.__name__ for kind in key) for key in named)
+
+    def public():
+        import torch.utils.data
+
+        return [name for name in ("default_collate", "default_convert") if name in torch.utils.data.__all__]
+
+    return [("map_keys", keys), ("public", public)]
+
+
 PROBES = [
-    ("collate.pil", pil),
-    ("collate.none", none),
-    ("collate.numbers", numbers),
-    ("collate.strings", strings),
-    ("collate.shapes", shapes),
-    ("collate.numpy", numpy),
-    ("collate.mappings", mappings),
-    ("collate.sequences", sequences),
+    Probe("collate.pil", pil),
+    Probe("collate.none", none),
+    Probe("collate.numbers", numbers),
+    Probe("collate.strings", strings),
+    Probe("collate.shapes", shapes),
+    Probe("collate.layouts", layouts),
+    Probe("collate.layouts_worker", layouts_worker, WORKERS),
+    Probe("collate.numpy", numpy),
+    Probe("collate.mappings", mappings),
+    Probe("collate.input_mutated", input_mutated),
+    Probe("collate.sequences", sequences),
+    Probe("collate.extend_api", extend_api),
 ]

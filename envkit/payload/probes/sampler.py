@@ -1,6 +1,7 @@
 """The order of the samples for a seed. Section 1.3 of the probe list."""
 
 from loading import Samples, batches, loader
+from probe import Probe
 
 
 def _seeded(work):
@@ -16,6 +17,15 @@ def _seeded(work):
 def _epochs(torch, **options):
     data = loader(Samples(list(range(10))), 0, **options)
     return [[batch.tolist() for batch in batches(data)] for _ in range(2)]
+
+
+def _epochs_of(data):
+    return [[batch.tolist() for batch in data] for _ in range(2)]
+
+
+def _at_epoch(sampler, epoch):
+    sampler.set_epoch(epoch)
+    return list(sampler)
 
 
 def order():
@@ -42,6 +52,11 @@ def order():
             list(data.DistributedSampler(ten, num_replicas=2, rank=rank, seed=3)) for rank in (0, 1)
         ],
         "state_after_epoch": lambda torch: (_epochs(torch, shuffle=True), torch.randint(0, 1000, (4,)))[1],
+        "persistent": lambda torch: _epochs_of(
+            loader(Samples(list(ten)), 1, shuffle=True, batch_size=5, persistent_workers=True)
+        ),
+        "batches": lambda torch: list(data.BatchSampler(data.RandomSampler(ten), 3, False)),
+        "distributed_epoch": lambda torch: _at_epoch(data.DistributedSampler(ten, num_replicas=3, rank=0), 2),
         "two_workers": lambda torch: [
             batch.tolist() for batch in batches(loader(Samples(list(ten)), 2, shuffle=True, batch_size=2))
         ],
@@ -49,4 +64,4 @@ def order():
     return [(name, _seeded(work)) for name, work in cells.items()]
 
 
-PROBES = [("sampler.order", order)]
+PROBES = [Probe("sampler.order", order)]

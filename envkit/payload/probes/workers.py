@@ -1,8 +1,10 @@
 """Errors that come out of workers, and the recipe that drops samples that are None. Section 1.2 of the probe list."""
 
 import json
+import pickle
 
-from loading import Failing, Samples, batches, loader
+from loading import HANG_S, Failing, Samples, batches, both, loader
+from probe import DESTRUCTIVE, Probe
 
 
 class TwoArguments(Exception):
@@ -103,4 +105,61 @@ def filter_none():
     ]
 
 
-PROBES = [("worker.errors", errors), ("robust.filter_none", filter_none)]
+def unequal_desc():
+    """The larger sample first: a worker that collates in shared memory says something else than the main process."""
+    import torch
+
+    return both("larger_first", lambda: [torch.zeros(3, 5), torch.zeros(3, 4)])
+
+
+def error_raw():
+    """One whole error of a worker, as a person sees it."""
+
+    def text():
+        try:
+            return batches(loader(Failing(_key_error), 1))
+        except Exception as error:
+            return str(error)
+
+    return [("key_error", text)]
+
+
+class UnpicklableSample:
+    """A sample that cannot leave its process."""
+
+    def __reduce__(self):
+        raise pickle.PicklingError("this sample cannot be pickled")
+
+
+def _unpicklable_error(index):
+    """Raise an error of a class that no other process can find: it is sent with its class."""
+
+    class Unpicklable(Exception):
+        pass
+
+    raise Unpicklable("no way out")
+
+
+def _unpicklable_sample(index):
+    return UnpicklableSample()
+
+
+def _first(batch):
+    return batch[0]
+
+
+def unpicklable_exception():
+    """What cannot be pickled never reaches the main process, which waits."""
+    return [
+        ("exception", lambda: batches(loader(Failing(_unpicklable_error), 1, timeout=HANG_S))),
+        ("sample", lambda: batches(loader(Failing(_unpicklable_sample), 1, timeout=HANG_S, collate_fn=_first))),
+    ]
+
+
+PROBES = [
+    Probe("worker.errors", errors),
+    Probe("worker.unequal_desc", unequal_desc),
+    Probe("worker.error_raw", error_raw, compared=False),
+    Probe("worker.unpicklable_exception", unpicklable_exception, DESTRUCTIVE),
+    Probe("robust.filter_none", filter_none),
+]
