@@ -7,9 +7,6 @@ def semantics():
     """Promotion, names that came and went, copies, truth and errors."""
     import numpy as np
 
-    def name(text):
-        return lambda: getattr(np, text) and True
-
     cells = {
         "f32_plus_float": lambda: np.float32(3) + 3.0,
         "uint8_plus": lambda: np.uint8(200) + 100,
@@ -43,11 +40,15 @@ def semantics():
         "int_default": lambda: np.array([1]).dtype.name,
         "round_half": lambda: np.round(np.array([0.5, 1.5, 2.5])),
     }
+    return list(cells.items()) + _names(np)
+
+
+def _names(np):
+    """Names of NumPy that came and went."""
     names = (
         "bool int float object str float_ Inf NaN product alltrue cumproduct in1d trapz trapezoid row_stack asfarray"
     )
-    cells.update({"name_" + text: name(text) for text in names.split()})
-    return list(cells.items())
+    return [("name_" + name, lambda name=name: getattr(np, name) and True) for name in names.split()]
 
 
 def numbers():

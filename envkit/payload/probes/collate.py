@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from loading import HANG_S, Samples, batches, both, first_batch, loader
 from probe import WORKERS, Probe
 from samples import Attributed, Data, Level, ListKind, OwnInit, Pair, ReadOnly, Row, TupleKind, Writable
+from values import type_name_of
 
 
 def _collate(samples):
@@ -260,6 +261,8 @@ def _same(batch):
 
 def layouts_worker():
     """The same tensors through a worker, collated there and handed on as they are."""
+    # The first use of a meta tensor imports much; done here, no worker is slow at it.
+    _quietly(lambda: _collate(_layout_samples()["meta"]()))
     cells = []
     for name, samples in _layout_samples().items():
         if name != "channels_last":
@@ -269,9 +272,16 @@ def layouts_worker():
     return cells
 
 
+def _quietly(work):
+    try:
+        work()
+    except Exception:
+        pass  # recorded by the cell of the same samples
+
+
 def _through_worker(samples, **options):
-    # The first use of some of these imports much: a worker on a busy machine must not be taken for one that hangs.
-    return first_batch(samples(), 1, timeout=3 * HANG_S, **options)
+    # What hangs for ever in some releases is known, and is not waited for as long as the rest.
+    return first_batch(samples(), 1, timeout=HANG_S if options else 3 * HANG_S, **options)
 
 
 def extend_api():
@@ -281,7 +291,7 @@ def extend_api():
         from torch.utils.data._utils.collate import default_collate_fn_map
 
         named = [key if isinstance(key, tuple) else (key,) for key in default_collate_fn_map]
-        return sorted(" ".join(kind.__name__ for kind in key) for key in named)
+        return sorted(" ".join(map(type_name_of, key)) for key in named)
 
     def public():
         import torch.utils.data

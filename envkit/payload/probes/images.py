@@ -88,18 +88,24 @@ def _seeded(work):
 
 def transforms():
     """Conversions and augmentations, each for a seed."""
+    augmented = [(name, _seeded(work)) for name, work in _augmentations().items()]
+    return list(_conversions().items()) + augmented
+
+
+def _conversions():
+    import torch
     from torchvision import transforms as t
     from torchvision.transforms import functional as f
 
     image = picture(size=(32, 24))
-    conversions = {
+    return {
         "to_tensor": lambda: t.ToTensor()(image),
         "to_tensor_gray": lambda: t.ToTensor()(image.convert("L")),
         "to_tensor_palette": lambda: t.ToTensor()(image.convert("P")),
         "to_tensor_i16": lambda: t.ToTensor()(opened("i16.png")),
         "pil_to_tensor": lambda: t.PILToTensor()(image),
         "to_pil": lambda: t.ToPILImage()(_pixels()),
-        "convert_dtype": lambda: t.ConvertImageDtype(__import__("torch").float32)(_pixels()),
+        "convert_dtype": lambda: t.ConvertImageDtype(torch.float32)(_pixels()),
         "normalize": lambda: t.Normalize((0.5,) * 3, (0.5,) * 3)(_pixels("float")),
         "normalize_uint8": lambda: t.Normalize((0.5,) * 3, (0.5,) * 3)(_pixels()),
         "normalize_zero_std": lambda: t.Normalize((0.5,) * 3, (0.0,) * 3)(_pixels("float")),
@@ -122,7 +128,13 @@ def transforms():
         "posterize": lambda: f.posterize(_pixels(), 3),
         "five_crop": lambda: t.FiveCrop(10)(image)[0],
     }
-    seeded = {
+
+
+def _augmentations():
+    from torchvision import transforms as t
+
+    image = picture(size=(32, 24))
+    return {
         "random_crop": lambda: t.RandomCrop(10)(image),
         "random_flip": lambda: [t.RandomHorizontalFlip()(image) for _ in range(3)],
         "resized_crop": lambda: t.RandomResizedCrop(10)(image),
@@ -142,7 +154,6 @@ def transforms():
         "random_perspective": lambda: t.RandomPerspective(p=1.0)(image),
         "random_blur": lambda: t.GaussianBlur(3)(_pixels()),
     }
-    return list(conversions.items()) + [(name, _seeded(work)) for name, work in seeded.items()]
 
 
 class _Constant:

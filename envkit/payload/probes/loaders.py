@@ -40,14 +40,27 @@ def validation():
     import torch
     from torch.utils import data
 
-    ten = list(range(10))
-    samples, stream = Samples(ten), _stream()(4)
-    sampler, by_two = data.SequentialSampler(ten), data.BatchSampler(data.SequentialSampler(ten), 2, False)
+    samples = Samples(list(range(10)))
 
     def made(dataset=samples, **options):
         return data.DataLoader(dataset, **options)
 
-    combinations = {
+    combinations = dict(_arguments(), **_samplers(data))
+    cells = [(name, lambda options=options: _settings(made(**options))) for name, options in combinations.items()]
+    cells += [
+        (name + "_iterated", lambda options=options: batches(made(**options)))
+        for name, options in combinations.items()
+        if name in ("batch_float", "batch_bool", "generator_int", "collate_not_callable", "no_length", "sampler_list")
+    ]
+    cells.append(("prefetch0_w1_iterated", lambda: batches(loader(samples, 1, prefetch_factor=0))))
+    cells.append(("set_batch_size", lambda: setattr(made(), "batch_size", 3)))
+    cells.append(("replace_worker_init", lambda: setattr(made(), "worker_init_fn", None)))
+    cells.append(("torch_generator", lambda: _settings(made(generator=torch.Generator()))))
+    return cells
+
+
+def _arguments():
+    return {
         "prefetch2_w0": {"prefetch_factor": 2},
         "prefetchNone_w0": {"prefetch_factor": None},
         "prefetchNone_w1": {"prefetch_factor": None, "num_workers": 1},
@@ -64,12 +77,6 @@ def validation():
         "batch_bool": {"batch_size": True},
         "batch_none_drop_last": {"batch_size": None, "drop_last": True},
         "batch_none_shuffle": {"batch_size": None, "shuffle": True},
-        "sampler_shuffle": {"sampler": sampler, "shuffle": True},
-        "sampler_list": {"sampler": [1, 0]},
-        "batch_sampler_batch": {"batch_sampler": by_two, "batch_size": 2},
-        "batch_sampler_shuffle": {"batch_sampler": by_two, "shuffle": True},
-        "batch_sampler_sampler": {"batch_sampler": by_two, "sampler": sampler},
-        "batch_sampler_drop_last": {"batch_sampler": by_two, "drop_last": True},
         "shuffle_none": {"shuffle": None},
         "shuffle_text": {"shuffle": "yes"},
         "generator_int": {"generator": 1},
@@ -79,27 +86,30 @@ def validation():
         "in_order": {"in_order": False},
         "unexpected": {"no_such_argument": 1},
         "collate_not_callable": {"collate_fn": 1},
-        "iterable_shuffle": {"dataset": stream, "shuffle": True},
-        "iterable_shuffle_false": {"dataset": stream, "shuffle": False},
-        "iterable_shuffle_none": {"dataset": stream, "shuffle": None},
-        "iterable_sampler": {"dataset": stream, "sampler": sampler},
-        "iterable_batch_sampler": {"dataset": stream, "batch_sampler": by_two},
         "empty": {"dataset": Samples([])},
         "empty_shuffle": {"dataset": Samples([]), "shuffle": True},
         "no_length": {"dataset": object()},
         "pin_device": {"pin_memory_device": "cpu"},
     }
-    cells = [(name, lambda options=options: _settings(made(**options))) for name, options in combinations.items()]
-    cells += [
-        (name + "_iterated", lambda options=options: batches(made(**options)))
-        for name, options in combinations.items()
-        if name in ("batch_float", "batch_bool", "generator_int", "collate_not_callable", "no_length", "sampler_list")
-    ]
-    cells.append(("prefetch0_w1_iterated", lambda: batches(loader(samples, 1, prefetch_factor=0))))
-    cells.append(("set_batch_size", lambda: setattr(made(), "batch_size", 3)))
-    cells.append(("replace_worker_init", lambda: setattr(made(), "worker_init_fn", None)))
-    cells.append(("torch_generator", lambda: _settings(made(generator=torch.Generator()))))
-    return cells
+
+
+def _samplers(data):
+    ten = list(range(10))
+    stream = _stream()(4)
+    sampler, by_two = data.SequentialSampler(ten), data.BatchSampler(data.SequentialSampler(ten), 2, False)
+    return {
+        "sampler_shuffle": {"sampler": sampler, "shuffle": True},
+        "sampler_list": {"sampler": [1, 0]},
+        "batch_sampler_batch": {"batch_sampler": by_two, "batch_size": 2},
+        "batch_sampler_shuffle": {"batch_sampler": by_two, "shuffle": True},
+        "batch_sampler_sampler": {"batch_sampler": by_two, "sampler": sampler},
+        "batch_sampler_drop_last": {"batch_sampler": by_two, "drop_last": True},
+        "iterable_shuffle": {"dataset": stream, "shuffle": True},
+        "iterable_shuffle_false": {"dataset": stream, "shuffle": False},
+        "iterable_shuffle_none": {"dataset": stream, "shuffle": None},
+        "iterable_sampler": {"dataset": stream, "sampler": sampler},
+        "iterable_batch_sampler": {"dataset": stream, "batch_sampler": by_two},
+    }
 
 
 def _settings(made):

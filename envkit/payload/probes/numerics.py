@@ -65,71 +65,83 @@ def full():
 def cpu():
     """Operators of torch, one by one."""
     import torch
+
+    x = _full(64)
+    named = "exp log1p sin cos tan tanh sigmoid sqrt rsqrt erf erfinv expm1 atan abs round floor sign".split()
+    positive = ("log1p", "sqrt", "rsqrt")
+    cells = [(n, lambda n=n: getattr(torch, n)(x.abs() if n in positive else x)) for n in named]
+    return cells + list(_layers().items()) + list(_reductions().items())
+
+
+def _layers():
+    import torch
     from torch.nn import functional
 
     x, square, image = _full(64), _full(8, 8), _full(1, 2, 8, 8)
     positive = x.abs() + 0.1
-    named = "exp log1p sin cos tan tanh sigmoid sqrt rsqrt erf erfinv expm1 atan abs round floor sign".split()
-    cells = {
-        name: lambda name=name: getattr(torch, name)(x.abs() if name in ("log1p", "sqrt", "rsqrt") else x)
-        for name in named
+    return {
+        "log": lambda: torch.log(positive),
+        "pow": lambda: positive**2.3,
+        "floor_divide": lambda: torch.tensor([-7, 7]) // torch.tensor([2, 2]),
+        "floor_divide_float": lambda: torch.tensor([-7.0, 7.0]) // 2,
+        "remainder": lambda: torch.tensor([-7, 7]) % 3,
+        "true_divide": lambda: torch.tensor([1, 2]) / 2,
+        "softmax": lambda: torch.softmax(square, 1),
+        "log_softmax": lambda: torch.log_softmax(square, 1),
+        "gelu": lambda: functional.gelu(x),
+        "silu": lambda: functional.silu(x),
+        "softplus": lambda: functional.softplus(x),
+        "relu": lambda: torch.relu(x),
+        "layernorm": lambda: functional.layer_norm(square, (8,)),
+        "batchnorm": lambda: functional.batch_norm(image, None, None, training=True),
+        "groupnorm": lambda: functional.group_norm(image, 2),
+        "interpolate": lambda: functional.interpolate(image, size=(5, 5), mode="bilinear", align_corners=False),
+        "interpolate_bicubic": lambda: functional.interpolate(image, (5, 5), mode="bicubic", align_corners=False),
+        "interpolate_nearest": lambda: functional.interpolate(image, size=(5, 5)),
+        "grid_sample": lambda: functional.grid_sample(image, _full(1, 4, 4, 2), align_corners=False),
+        "avg_pool": lambda: functional.avg_pool2d(image, 3),
+        "adaptive_pool": lambda: functional.adaptive_avg_pool2d(image, 3),
+        "conv_padded": lambda: functional.conv2d(image, _full(3, 2, 3, 3), padding=1),
+        "conv_transpose": lambda: functional.conv_transpose2d(image, _full(2, 3, 3, 3)),
     }
-    cells.update(
-        {
-            "log": lambda: torch.log(positive),
-            "pow": lambda: positive**2.3,
-            "floor_divide": lambda: torch.tensor([-7, 7]) // torch.tensor([2, 2]),
-            "floor_divide_float": lambda: torch.tensor([-7.0, 7.0]) // 2,
-            "remainder": lambda: torch.tensor([-7, 7]) % 3,
-            "true_divide": lambda: torch.tensor([1, 2]) / 2,
-            "softmax": lambda: torch.softmax(square, 1),
-            "log_softmax": lambda: torch.log_softmax(square, 1),
-            "gelu": lambda: functional.gelu(x),
-            "silu": lambda: functional.silu(x),
-            "softplus": lambda: functional.softplus(x),
-            "relu": lambda: torch.relu(x),
-            "layernorm": lambda: functional.layer_norm(square, (8,)),
-            "batchnorm": lambda: functional.batch_norm(image, None, None, training=True),
-            "groupnorm": lambda: functional.group_norm(image, 2),
-            "interpolate": lambda: functional.interpolate(image, size=(5, 5), mode="bilinear", align_corners=False),
-            "interpolate_bicubic": lambda: functional.interpolate(image, (5, 5), mode="bicubic", align_corners=False),
-            "interpolate_nearest": lambda: functional.interpolate(image, size=(5, 5)),
-            "grid_sample": lambda: functional.grid_sample(image, _full(1, 4, 4, 2), align_corners=False),
-            "avg_pool": lambda: functional.avg_pool2d(image, 3),
-            "adaptive_pool": lambda: functional.adaptive_avg_pool2d(image, 3),
-            "conv_padded": lambda: functional.conv2d(image, _full(3, 2, 3, 3), padding=1),
-            "conv_transpose": lambda: functional.conv_transpose2d(image, _full(2, 3, 3, 3)),
-            "std": lambda: x.std(),
-            "var": lambda: x.var(),
-            "mean": lambda: x.mean(),
-            "norm": lambda: x.norm(),
-            "prod": lambda: positive[:16].prod(),
-            "cumsum": lambda: x.cumsum(0),
-            "cumprod": lambda: positive.cumprod(0),
-            "logsumexp": lambda: torch.logsumexp(square, 1),
-            "linspace": lambda: torch.linspace(0, 1, 97),
-            "arange": lambda: torch.arange(0, 1, 0.1),
-            "sort": lambda: torch.sort((x * 7) % 1, stable=True)[0],
-            "topk": lambda: torch.topk((x * 7) % 1, 4)[0],
-            "median": lambda: x.median(),
-            "quantile": lambda: torch.quantile(x, 0.3),
-            "histc": lambda: torch.histc(x, 10, -1, 1),
-            "unique": lambda: torch.unique(torch.tensor([3, 1, 3, 2]), return_counts=True),
-            "svd": lambda: torch.linalg.svd(square + torch.eye(8))[1],
-            "inv": lambda: torch.linalg.inv(square + 3 * torch.eye(8)),
-            "det": lambda: torch.linalg.det(square + 3 * torch.eye(8)),
-            "fft": lambda: torch.view_as_real(torch.fft.fft(x)),
-            "cdist": lambda: torch.cdist(square, square + 1),
-            "cross_entropy": lambda: functional.cross_entropy(square, torch.arange(8)),
-            "bf16_matmul": lambda: square.bfloat16() @ square.bfloat16(),
-            "f16_cast": lambda: x.half(),
-            "bf16_cast": lambda: x.bfloat16(),
-            "to_uint8": lambda: (x.abs() * 255).to(torch.uint8),
-            "scatter_add": lambda: torch.zeros(4).scatter_add(0, torch.tensor([0, 1, 0, 3]), torch.ones(4)),
-            "attention": lambda: functional.scaled_dot_product_attention(image, image, image),
-        }
-    )
-    return list(cells.items())
+
+
+def _reductions():
+    import torch
+    from torch.nn import functional
+
+    x, square, image = _full(64), _full(8, 8), _full(1, 2, 8, 8)
+    positive = x.abs() + 0.1
+    return {
+        "std": lambda: x.std(),
+        "var": lambda: x.var(),
+        "mean": lambda: x.mean(),
+        "norm": lambda: x.norm(),
+        "prod": lambda: positive[:16].prod(),
+        "cumsum": lambda: x.cumsum(0),
+        "cumprod": lambda: positive.cumprod(0),
+        "logsumexp": lambda: torch.logsumexp(square, 1),
+        "linspace": lambda: torch.linspace(0, 1, 97),
+        "arange": lambda: torch.arange(0, 1, 0.1),
+        "sort": lambda: torch.sort((x * 7) % 1, stable=True)[0],
+        "topk": lambda: torch.topk((x * 7) % 1, 4)[0],
+        "median": lambda: x.median(),
+        "quantile": lambda: torch.quantile(x, 0.3),
+        "histc": lambda: torch.histc(x, 10, -1, 1),
+        "unique": lambda: torch.unique(torch.tensor([3, 1, 3, 2]), return_counts=True),
+        "svd": lambda: torch.linalg.svd(square + torch.eye(8))[1],
+        "inv": lambda: torch.linalg.inv(square + 3 * torch.eye(8)),
+        "det": lambda: torch.linalg.det(square + 3 * torch.eye(8)),
+        "fft": lambda: torch.view_as_real(torch.fft.fft(x)),
+        "cdist": lambda: torch.cdist(square, square + 1),
+        "cross_entropy": lambda: functional.cross_entropy(square, torch.arange(8)),
+        "bf16_matmul": lambda: square.bfloat16() @ square.bfloat16(),
+        "f16_cast": lambda: x.half(),
+        "bf16_cast": lambda: x.bfloat16(),
+        "to_uint8": lambda: (x.abs() * 255).to(torch.uint8),
+        "scatter_add": lambda: torch.zeros(4).scatter_add(0, torch.tensor([0, 1, 0, 3]), torch.ones(4)),
+        "attention": lambda: functional.scaled_dot_product_attention(image, image, image),
+    }
 
 
 def train_step():

@@ -92,7 +92,7 @@ def _transposed(name):
 
 def resize():
     """Filters, conversions and geometry over exact pixels."""
-    from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+    from PIL import Image
 
     image = picture(size=(32, 24))
     filters = "NEAREST BOX BILINEAR HAMMING BICUBIC LANCZOS".split()
@@ -100,42 +100,46 @@ def resize():
     cells.update(
         {name.lower() + "_up": lambda name=name: image.resize((45, 50), getattr(Image, name)) for name in filters}
     )
-    cells.update(
-        {
-            "default": lambda: image.resize((13, 9)),
-            "reducing_gap": lambda: image.resize((5, 5), Image.BILINEAR, reducing_gap=2.0),
-            "box": lambda: image.resize((7, 7), Image.BILINEAR, box=(1, 1, 20, 20)),
-            "thumbnail": lambda: _thumbnail(image.copy()),
-            "reduce": lambda: image.reduce(3),
-            "gray": lambda: image.convert("L"),
-            "ycbcr": lambda: image.convert("YCbCr"),
-            "hsv": lambda: image.convert("HSV"),
-            "cmyk": lambda: image.convert("CMYK"),
-            "lab": lambda: image.convert("F"),
-            "one_bit": lambda: image.convert("1"),
-            "palette": lambda: image.convert("P"),
-            "palette_resized": lambda: opened("palette.png").resize((9, 9)),
-            "i16_resized": lambda: opened("i16.png").resize((9, 9)),
-            "quantize": lambda: image.quantize(8),
-            "rotate": lambda: image.rotate(30, Image.BILINEAR),
-            "rotate_expand": lambda: image.rotate(45, expand=True),
-            "affine": lambda: image.transform((20, 20), Image.AFFINE, (1, 0.1, 2, 0, 1, 1), Image.BILINEAR),
-            "perspective": lambda: image.transform(
-                (20, 20), Image.PERSPECTIVE, (1, 0.1, 2, 0, 1, 1, 0.001, 0), Image.BICUBIC
-            ),
-            "flip": lambda: image.transpose(Image.FLIP_LEFT_RIGHT),
-            "blur": lambda: image.filter(ImageFilter.GaussianBlur(1.5)),
-            "sharpen": lambda: image.filter(ImageFilter.SHARPEN),
-            "brightness": lambda: ImageEnhance.Brightness(image).enhance(1.3),
-            "contrast": lambda: ImageEnhance.Contrast(image).enhance(0.7),
-            "color": lambda: ImageEnhance.Color(image).enhance(1.5),
-            "autocontrast": lambda: ImageOps.autocontrast(image),
-            "equalize": lambda: ImageOps.equalize(image),
-            "posterize": lambda: ImageOps.posterize(image, 3),
-            "fit": lambda: ImageOps.fit(image, (10, 10)),
-        }
-    )
-    return list(cells.items())
+    return list(cells.items()) + list(_operations(image).items())
+
+
+def _operations(image):
+    """Conversions, geometry and filters."""
+    from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+
+    return {
+        "default": lambda: image.resize((13, 9)),
+        "reducing_gap": lambda: image.resize((5, 5), Image.BILINEAR, reducing_gap=2.0),
+        "box": lambda: image.resize((7, 7), Image.BILINEAR, box=(1, 1, 20, 20)),
+        "thumbnail": lambda: _thumbnail(image.copy()),
+        "reduce": lambda: image.reduce(3),
+        "gray": lambda: image.convert("L"),
+        "ycbcr": lambda: image.convert("YCbCr"),
+        "hsv": lambda: image.convert("HSV"),
+        "cmyk": lambda: image.convert("CMYK"),
+        "lab": lambda: image.convert("F"),
+        "one_bit": lambda: image.convert("1"),
+        "palette": lambda: image.convert("P"),
+        "palette_resized": lambda: opened("palette.png").resize((9, 9)),
+        "i16_resized": lambda: opened("i16.png").resize((9, 9)),
+        "quantize": lambda: image.quantize(8),
+        "rotate": lambda: image.rotate(30, Image.BILINEAR),
+        "rotate_expand": lambda: image.rotate(45, expand=True),
+        "affine": lambda: image.transform((20, 20), Image.AFFINE, (1, 0.1, 2, 0, 1, 1), Image.BILINEAR),
+        "perspective": lambda: image.transform(
+            (20, 20), Image.PERSPECTIVE, (1, 0.1, 2, 0, 1, 1, 0.001, 0), Image.BICUBIC
+        ),
+        "flip": lambda: image.transpose(Image.FLIP_LEFT_RIGHT),
+        "blur": lambda: image.filter(ImageFilter.GaussianBlur(1.5)),
+        "sharpen": lambda: image.filter(ImageFilter.SHARPEN),
+        "brightness": lambda: ImageEnhance.Brightness(image).enhance(1.3),
+        "contrast": lambda: ImageEnhance.Contrast(image).enhance(0.7),
+        "color": lambda: ImageEnhance.Color(image).enhance(1.5),
+        "autocontrast": lambda: ImageOps.autocontrast(image),
+        "equalize": lambda: ImageOps.equalize(image),
+        "posterize": lambda: ImageOps.posterize(image, 3),
+        "fit": lambda: ImageOps.fit(image, (10, 10)),
+    }
 
 
 def _thumbnail(image):

@@ -7,11 +7,14 @@ from probe import Probe
 
 def torch_streams():
     """torch's generators: draws, inits and the generator's own state."""
+    return [(name, _seeded(draw)) for name, draw in list(_draws().items()) + list(_inits().items())]
+
+
+def _draws():
     import torch
-    from torch import nn
 
     thirds = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    draws = {
+    return {
         "rand": lambda: torch.rand(8),
         "rand_large": lambda: torch.rand(100),
         "rand_f64": lambda: torch.rand(8, dtype=torch.float64),
@@ -41,6 +44,19 @@ def torch_streams():
         "exponential": lambda: torch.empty(8).exponential_(),
         "geometric": lambda: torch.empty(8).geometric_(0.3),
         "poisson": lambda: torch.poisson(torch.full((8,), 3.0)),
+        "generator": lambda: torch.rand(4, generator=torch.Generator().manual_seed(5)),
+        "two_draws": lambda: (torch.rand(3), torch.randn(3), torch.rand(3)),
+        "state": lambda: (torch.rand(3), torch.get_rng_state())[1],
+        "fork_rng": lambda: _forked(torch),
+        "big_seed": lambda: (torch.manual_seed(2**40 + 3), torch.rand(4))[1],
+    }
+
+
+def _inits():
+    import torch
+    from torch import nn
+
+    return {
         "gamma": lambda: torch.distributions.Gamma(2.0, 1.0).sample((4,)),
         "beta": lambda: torch.distributions.Beta(2.0, 3.0).sample((4,)),
         "dropout": lambda: nn.functional.dropout(torch.ones(16), 0.5),
@@ -55,13 +71,7 @@ def torch_streams():
         "xavier": lambda: nn.init.xavier_uniform_(torch.empty(8, 8)),
         "orthogonal_signs": lambda: nn.init.orthogonal_(torch.empty(4, 4)).sign(),
         "trunc_normal": lambda: nn.init.trunc_normal_(torch.empty(32)),
-        "generator": lambda: torch.rand(4, generator=torch.Generator().manual_seed(5)),
-        "two_draws": lambda: (torch.rand(3), torch.randn(3), torch.rand(3)),
-        "state": lambda: (torch.rand(3), torch.get_rng_state())[1],
-        "fork_rng": lambda: _forked(torch),
-        "big_seed": lambda: (torch.manual_seed(2**40 + 3), torch.rand(4))[1],
     }
-    return [(name, _seeded(draw)) for name, draw in draws.items()]
 
 
 def _parameters(layer):
@@ -96,7 +106,17 @@ def numpy_streams():
     """NumPy's RandomState and Generator."""
     import numpy as np
 
-    legacy = {
+    engines = ("MT19937", "PCG64", "Philox", "SFC64", "PCG64DXSM")
+    cells = [("legacy_" + n, lambda d=d: d(np.random.RandomState(0))) for n, d in _legacy().items()]
+    cells += [("generator_" + n, lambda d=d: d(np.random.default_rng(0))) for n, d in _modern(np).items()]
+    cells += [(n, lambda n=n: np.random.Generator(getattr(np.random, n)(0)).random(4)) for n in engines]
+    cells.append(("seed_sequence", lambda: np.random.SeedSequence(0).generate_state(4)))
+    cells.append(("seed_sequence_spawn", lambda: np.random.SeedSequence(0).spawn(2)[1].generate_state(4)))
+    return cells
+
+
+def _legacy():
+    return {
         "rand": lambda r: r.rand(8),
         "randn": lambda r: r.randn(8),
         "randint": lambda r: r.randint(0, 1000, 8),
@@ -118,7 +138,10 @@ def numpy_streams():
         "random_integers": lambda r: r.random_integers(0, 9, 8),
         "bytes": lambda r: r.bytes(8),
     }
-    modern = {
+
+
+def _modern(np):
+    return {
         "random": lambda g: g.random(8),
         "random_f32": lambda g: g.random(8, dtype="float32"),
         "integers": lambda g: g.integers(0, 1000, 8),
@@ -138,13 +161,6 @@ def numpy_streams():
         "beta": lambda g: g.beta(2, 3, 8),
         "spawn": lambda g: g.spawn(1)[0].random(2),
     }
-    engines = ("MT19937", "PCG64", "Philox", "SFC64", "PCG64DXSM")
-    cells = [("legacy_" + n, lambda d=d: d(np.random.RandomState(0))) for n, d in legacy.items()]
-    cells += [("generator_" + n, lambda d=d: d(np.random.default_rng(0))) for n, d in modern.items()]
-    cells += [(n, lambda n=n: np.random.Generator(getattr(np.random, n)(0)).random(4)) for n in engines]
-    cells.append(("seed_sequence", lambda: np.random.SeedSequence(0).generate_state(4)))
-    cells.append(("seed_sequence_spawn", lambda: np.random.SeedSequence(0).spawn(2)[1].generate_state(4)))
-    return cells
 
 
 def _shuffled(state):
