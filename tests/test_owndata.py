@@ -82,6 +82,12 @@ def test_a_healthy_dataset_has_no_findings(python):
         ("module_generator", "data-same-in-workers", "error", "is the same in both workers"),
         ("seeded_workers", "data-same-in-epochs", "error", "is the same in every epoch"),
         ("changed_in_place", "data-rereads", "warning", "are different when read again with the same seeds"),
+        (
+            "counts_for_itself",
+            "data-worker-differs",
+            "error",
+            "with 2 workers the first batches are others than with 0",
+        ),
         ("whole_stream", "data-duplicates", "error", "with 2 workers 20 of 20 samples come more than once"),
         ("lossy_stream", "data-missing", "error", "with 2 workers 10 of 20 samples never come"),
         ("unsorted_files", "data-order", "warning", "the 3 files of dataset.paths are not sorted"),

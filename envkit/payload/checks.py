@@ -219,15 +219,31 @@ def batches(workers):
 
     def step(subject, tell):
         name = "data/batches.w%d" % workers
-        cell = record(lambda: [digest(batch) for batch in taken(subject.batches(workers), BATCHES)])
+        cell = record(lambda: _digests(subject, workers))
         tell.cell(name, cell)
-        if cell["class"] == "ok" or not workers:
+        if not workers:
             return
-        without = record(lambda: [digest(batch) for batch in taken(subject.batches(0), BATCHES)])
-        if without["class"] == "ok" or cell["class"] == "hang":
+        alone = record(lambda: _digests(subject, 0))
+        if cell["class"] == "hang" or (cell["class"] != "ok" and alone["class"] == "ok"):
             _worker_fails(workers, cell, tell)
+        elif subject.mapped and cell["class"] == "ok" and cell["value"] != alone.get("value"):
+            _others(subject, workers, alone, tell)
 
     return step
+
+
+def _digests(subject, workers, seed=0):
+    return [digest(batch) for batch in taken(subject.batches(workers, seed=seed), BATCHES)]
+
+
+def _others(subject, workers, alone, tell):
+    """Other batches from workers are a fault only where they do not follow the seeds, which differ in workers."""
+    again = record(lambda: _digests(subject, 0, seed=1))
+    if again.get("value") == alone.get("value"):
+        message = (
+            "with %d workers the first batches are others than with 0, though the samples follow no seed" % workers
+        )
+        tell.find("data-worker-differs", "error", message, "look for what the dataset keeps from sample to sample")
 
 
 def _worker_fails(workers, cell, tell):

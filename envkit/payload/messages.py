@@ -83,7 +83,7 @@ _RULES = (
     (r"\[enforce fail at [^\]]*\]", ""),
     (r"\b[\w.]+\.(?:cpp|cc|h|cu):\d+", "(SRC)"),
     (r", line \d+", ", line N"),
-    (r"__(?:mp_)?main__\.|\b(?:probes\.\w+|samples|loading|datasets)\.(?=[A-Z_a-z])|\btypes\.(?=Data\b)", "MAIN."),
+    (r"__(?:mp_)?main__\.|\b(?:probes\.\w+|samples|loading)\.(?=[A-Z_a-z])|\btypes\.(?=Data\b)", "MAIN."),
     (r"\b\w+\.__init__\(\)", "__init__()"),
     (r"current system is \d+", "current system is N"),
     (r"device_index=\d+", "device_index=N"),

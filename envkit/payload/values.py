@@ -156,6 +156,6 @@ def type_name_of(kind):
     name = kind.__qualname__.split("<locals>.")[-1]
     if module == "builtins":
         return name
-    if re.match(r"(probes|samples|loading|datasets)\b", module):
+    if re.match(r"(probes|samples|loading)\b", module):
         return "probe." + name
     return _ALIASES.get(module + "." + name, module + "." + name)
