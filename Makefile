@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-drift check format lint types layers payload dist bench coverage-table clean
+.PHONY: demo test test-drift check format lint types layers payload dist bench bench-tuner coverage-table clean
 
 demo: .venv/installed
 	tools/demo.sh
@@ -44,6 +44,10 @@ dist: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python tests/benchmarks/run.py
+
+# The tuner against every setting, a quarter of an hour.
+bench-tuner: .venv/installed
+	$(BIN)/python tests/benchmarks/tuner.py
 
 coverage-table: .venv/installed
 	$(BIN)/python tools/coverage_table.py ../shared/channels

@@ -22,6 +22,15 @@ from envkit.report import Death, DeathKind
 Event = Mapping[str, Any]
 
 
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The interpreter to ask, the activated variables to ask it in, and its prefix if it is a conda environment's."""
+
+    python: Path
+    environ: Mapping[str, str]
+    prefix: Path | None = None
+    name: str | None = None
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long one step may take, in seconds; the first one includes the start of the interpreter."""
 

@@ -15,20 +15,11 @@ from envkit import prefix as prefixes
 from envkit.bench import Plan as Measurement
 from envkit.cells import Cell
 from envkit.errors import BrokenEnvironmentError, InputError
-from envkit.inside import Event, Limits
+from envkit.inside import Event, Limits, Target
 from envkit.progress import Step, Tell, silent
 from envkit.report import EnvironmentFacts, Interpreter, Module, Point, Problem, Report
 
 _MOST_DEATHS = 30
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The interpreter to ask, the activated variables to ask it in, and its prefix if it is a conda environment's."""
-
-    python: Path
-    environ: Mapping[str, str]
-    prefix: Path | None = None
-    name: str | None = None
 
 
 TIERS = ("fast", "workers", "destructive")

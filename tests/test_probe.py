@@ -29,7 +29,7 @@ def _venv(folder: Path, **modules: str) -> Path:
 
 
 def _probe(python: Path, **options) -> report.Report:
-    return probe.probe(probe.Target(python=python, environ=dict(os.environ)), **options)
+    return probe.probe(inside.Target(python=python, environ=dict(os.environ)), **options)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from pathlib import Path
 import interpreters
 import msgspec
 
-from envkit import probe
+from envkit import inside, probe
 from envkit.driver import Driver
 from envkit.host import Host
 from envkit.report import EnvironmentFacts, Interpreter, Report
@@ -50,7 +50,7 @@ def main(folder: Path, names: list[str]) -> int:
 def record(python: Path) -> Report:
     """A report of all tiers, without what is of this machine: what the tests keep of a release."""
     plan = probe.Plan(tiers=probe.TIERS)
-    told = probe.probe(probe.Target(python=python, environ=dict(os.environ)), probes=plan)
+    told = probe.probe(inside.Target(python=python, environ=dict(os.environ)), probes=plan)
     plain = msgspec.structs.replace
     cells = {
         id: plain(cell, error=plain(cell.error, raw="")) if cell.error else cell

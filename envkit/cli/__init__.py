@@ -24,6 +24,7 @@ CONTENTS = {
     "probe": "Report what an environment is and how its data path behaves.",
     "explain": "Say all about a known change of behaviour that diff named.",
     "bench": "Measure how fast its DataLoader loads.",
+    "tune": "Find the arguments of a DataLoader: fastest, with the fewest workers.",
     "doctor": "Find known trouble: in a file, a lock, an environment, this machine.",
     "host": "Show what this machine is and what it can run.",
     "run": "Run a command in an environment.",

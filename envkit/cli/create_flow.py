@@ -14,6 +14,7 @@ from envkit import (
     driver,
     engine,
     environment,
+    inside,
     locker,
     mirror,
     probe,
@@ -207,7 +208,7 @@ def _lock(source: Path, lock_path: Path, cuda: str, talk: Talk) -> locks.Lock:
 
 
 def _report(made: Made, wish: Wish, prefix: Path, talk: Talk) -> Made:
-    target = probe.Target(
+    target = inside.Target(
         python=prefixes.python(prefix),
         environ=activation.environ(prefix, os.environ),
         prefix=prefix,

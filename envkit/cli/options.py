@@ -96,7 +96,7 @@ def inside_target(name: str | None, prefix: Path | None, interpreter: Path | Non
     """The target that -n, -p or --python mean; without any of them the active environment."""
     from envkit import activation
     from envkit import prefix as prefixes
-    from envkit.probe import Target
+    from envkit.inside import Target
 
     if interpreter is not None:
         if name is not None or prefix is not None:

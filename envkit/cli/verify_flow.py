@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from envkit import activation, engine, probe, report
+from envkit import activation, engine, inside, probe, report
 from envkit import lock as locks
 from envkit import prefix as prefixes
 from envkit import verify as verdicts
@@ -63,7 +63,7 @@ def _current(wish: Wish, prefix: Path, reference: Report | None, talk: Talk) -> 
     """How the environment behaves now; not asked where nobody would compare it."""
     if reference is None and wish.report_path is None:
         return None
-    target = probe.Target(
+    target = inside.Target(
         python=prefixes.python(prefix), environ=activation.environ(prefix, os.environ), prefix=prefix, name=wish.name
     )
     told = probe.probe(target, tell=talk)

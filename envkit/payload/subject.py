@@ -21,11 +21,10 @@ class Subject:
     def __init__(self, question, died=frozenset()):
         self.question = question
         self.died = died
-        self.timeout_s = question["timeout_s"]
+        self.timeout_s = question.get("timeout_s", 30)
         self.dataset = None
         self.loader = None
-        self.failed = {}
-        self.random = False
+        self.collate_fn = None
 
     def make(self, tell):
         """Import the file or module, and call the factory; False where that fails, with the finding told."""
@@ -82,7 +81,7 @@ class Subject:
         """The collate function in use."""
         from torch.utils.data._utils.collate import default_collate
 
-        own = self.loader.collate_fn if self.loader is not None else None
+        own = self.loader.collate_fn if self.loader is not None else self.collate_fn
         return own or default_collate
 
     @property

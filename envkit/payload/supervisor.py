@@ -324,12 +324,14 @@ def members(group):
 
 def group_memory(group):
     """Bytes that the processes of a group hold for themselves; 0 where unknown."""
-    total = 0
-    for pid in members(group):
-        try:
-            with open("/proc/%d/statm" % pid, "rb") as file:
-                _, resident, shared = (int(part) for part in file.read().split()[:3])
-        except (OSError, ValueError):
-            continue
-        total += (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-    return total
+    return sum(map(own_memory, members(group)))
+
+
+def own_memory(pid):
+    """Bytes that a process holds for itself: resident and not shared."""
+    try:
+        with open("/proc/%d/statm" % pid, "rb") as file:
+            _, resident, shared = (int(part) for part in file.read().split()[:3])
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

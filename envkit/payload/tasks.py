@@ -7,6 +7,7 @@ import facts
 import owndata
 import probes
 import supervisor
+import trials
 from recorder import record
 
 
@@ -107,11 +108,21 @@ def _bench(question, say):
 
 
 def _data(question, say):
+    _preload(question)
     owndata.run(question["data"], _limits(question), say)
 
 
 def _data_step(question, say):
     owndata.serve(question["data"], frozenset(question.get("done", ())), frozenset(question.get("died", ())), say)
+
+
+def _trials(question, say):
+    _preload(question)
+    trials.run(question["trials"], _limits(question), say)
+
+
+def _trial_step(question, say):
+    trials.serve(question["trials"], question["number"], say)
 
 
 def _list(question, say):
@@ -131,5 +142,7 @@ _TASKS = {
     "bench": _bench,
     "data": _data,
     "data-step": _data_step,
+    "trials": _trials,
+    "trial-step": _trial_step,
     "list": _list,
 }

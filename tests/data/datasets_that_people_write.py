@@ -335,3 +335,12 @@ def asks():
 
 def on_gpu():
     return Base(lambda index: torch.zeros(2, device="cuda"))
+
+
+def _slow(index):
+    time.sleep(0.01)
+    return None if index == 3 else torch.zeros(2)
+
+
+def slow_loader():
+    return DataLoader(Base(_slow), batch_size=4, num_workers=1, collate_fn=_without_none)

@@ -1,8 +1,20 @@
-"""The workloads of the benchmark: each deterministic and made on the fly."""
+"""The workloads of the benchmark and of the tuner: each deterministic and made on the fly."""
 
-from workloads import jpeg, latency
+from workloads import compute, jpeg, latency, memory, text
+
+_MADE = {
+    "latency": latency.Latency,
+    "uneven": latency.Uneven,
+    "jpeg": jpeg.Jpeg,
+    "cpu": compute.Compute,
+    "tiny": memory.Tiny,
+    "large": memory.Large,
+    "memmap": memory.MemoryMap,
+    "text": text.Text,
+    "iterable": text.Sharded,
+}
 
 
 def make(name, folder):
     """The workload of a name; raises ImportError where a library that it needs is absent."""
-    return {"latency": latency.Latency, "jpeg": jpeg.Jpeg}[name](folder)
+    return _MADE[name](folder)

@@ -12,12 +12,15 @@ class Jpeg:
     """JPEG files, written once into the folder."""
 
     batches = 12
+    length = 4096
 
     def __init__(self, folder):
         from PIL import Image
 
         self.paths = [os.path.join(folder, "%03d.jpg" % index) for index in range(FILES)]
         for index, path in enumerate(self.paths):
+            if os.path.exists(path):
+                continue
             # Smooth noise: about the detail, and the bytes, of a photograph.
             source = random.Random(index)
             small = Image.frombytes("RGB", (50, 38), bytes(source.getrandbits(8) for _ in range(50 * 38 * 3)))

@@ -10,6 +10,7 @@ class Latency:
     """Each sample waits, then is a random float32 image of 3x224x224."""
 
     batches = 5
+    length = 4096
 
     def __init__(self, folder):
         pass
@@ -33,3 +34,21 @@ class Waiting:
 
         time.sleep(WAIT_S)
         return torch.rand(SHAPE, generator=torch.Generator().manual_seed(index)), index
+
+
+class Uneven(Latency):
+    """Waits with a heavy tail: most are short, one in sixteen is ten times as long."""
+
+    def dataset(self, length):
+        """A dataset of `length` samples."""
+        return WaitingUnevenly(length)
+
+
+class WaitingUnevenly(Waiting):
+    """The map-style dataset."""
+
+    def __getitem__(self, index):
+        import torch
+
+        time.sleep(WAIT_S * (4.0 if index % 16 == 7 else 0.4))
+        return torch.rand((3, 64, 64), generator=torch.Generator().manual_seed(index)), index

@@ -1,0 +1,186 @@
+"""The tuner: the model's candidates, what must fit, the choice among equals; and real races of short trials."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envkit import tuning
+from envkit.cli import tune_flow
+from envkit.errors import InputError
+from envkit.tuning import Machine, Outcome, Profile, Tried, setting
+
+CASES = Path(__file__).parent / "data" / "datasets_that_people_write.py"
+TWO = Machine(cores=2, memory_bytes=16 << 30, shm_bytes=8 << 30, open_files=1024)
+
+
+def _profile(wall: float, cpu: float, collate: float = 0.0, batch_bytes: int = 1 << 20, tensors: int = 2) -> Profile:
+    return Profile(
+        sample_s=(wall,) * 4, mean_s=wall, sample_cpu_s=cpu, collate_s=collate, batch_bytes=batch_bytes, tensors=tensors
+    )
+
+
+def _counts(profile: Profile, machine: Machine = TWO, step_s: float = 0.0) -> list[int]:
+    most = tuning.most_workers(profile, machine, None)[0]
+    return [one.num_workers for one in tuning.candidates(profile, machine, 8, most, step_s)]
+
+
+def test_waiting_samples_get_many_workers_and_computing_ones_as_many_as_cores():
+    waiting, computing, cheap = _profile(0.010, 0.0001), _profile(0.005, 0.005), _profile(5e-6, 5e-6)
+    assert max(_counts(waiting)) == 8
+    assert max(_counts(computing)) == 2
+    assert 0 in _counts(cheap)
+    assert max(_counts(cheap)) <= 2
+    many = Machine(cores=128, memory_bytes=1 << 40, shm_bytes=1 << 38, open_files=1 << 20)
+    assert 128 in _counts(computing, many)
+
+
+def test_a_consumer_asks_for_no_more_workers_than_hide_the_loading():
+    waiting = _profile(0.010, 0.0001)
+    assert {1, 2} <= set(_counts(waiting, step_s=0.080))
+    tried = [Tried(setting=setting(count, 8), samples_per_s=(min(count * 100.0, 400.0),) * 2) for count in (1, 2, 4, 8)]
+    assert tuning.choose(tried, step_s=0.080).setting.num_workers == 1
+    assert tuning.choose(tried, step_s=0.040).setting.num_workers == 2
+    assert tuning.choose(tried, step_s=0.0).setting.num_workers == 4
+
+
+def test_the_limit_is_workers_over_latency_or_cores_over_computing():
+    assert tuning.limit(_profile(0.010, 0.0), TWO, 4) == pytest.approx(400)
+    assert tuning.limit(_profile(0.010, 0.010), TWO, 4) == pytest.approx(200)
+    assert tuning.limit(_profile(0.010, 0.010), TWO, 0) == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("machine", "profile", "most", "said"),
+    [
+        ({"shm_bytes": 16 << 20}, {"batch_bytes": 4 << 20}, 1, "/dev/shm: two batches of 4.2 MB per worker in 16 MiB"),
+        ({"open_files": 128}, {"tensors": 20}, 2, "open files: 20 tensors per batch, 128 files"),
+        ({"memory_bytes": 1 << 30}, {}, 3, "memory: a worker takes 200 MiB"),
+    ],
+)
+def test_what_does_not_fit_is_said_with_the_reason(machine, profile, most, said):
+    here = msgspec.structs.replace(TWO, **machine)
+    what = msgspec.structs.replace(_profile(0.01, 0.0), **profile)
+    found, why = tuning.most_workers(what, here, 200 << 20)
+    assert found == most
+    assert any(said in line for line in why)
+
+
+def test_among_equals_the_fewest_workers_win_and_a_failure_never_does():
+    rates = {2: (98.0, 99.0), 4: (100.0, 100.0), 8: (101.0, 99.0)}
+    tried = [Tried(setting=setting(count, 8), samples_per_s=rate) for count, rate in rates.items()]
+    assert tuning.choose(tried, 0.0).setting.num_workers == 2
+    broken = Tried(setting=setting(1, 8), samples_per_s=(500.0,), failures=("killed by SIGKILL",))
+    assert tuning.choose([*tried, broken], 0.0).setting.num_workers == 2
+
+
+def test_a_gain_within_noise_is_no_gain():
+    present = Tried(setting=setting(2, 8), samples_per_s=(100.0, 110.0, 90.0))
+    same = Tried(setting=setting(4, 8), samples_per_s=(104.0, 96.0, 108.0))
+    faster = Tried(setting=setting(8, 8), samples_per_s=(200.0, 205.0, 195.0))
+    assert tuning.gain(present, same).answer != "better"
+    assert tuning.gain(present, faster).answer == "better"
+    assert tuning.gain(present, present) is None
+
+
+def test_trials_of_one_setting_are_kept_raw():
+    one = setting(2, 8)
+    outcome = Outcome(
+        samples_per_s=50.0, batches=9, total_s=1.0, wait_s=0.4, first_batch_s=0.1, batch_bytes=1, tensors=1
+    )
+    known = {one: tuning.merged({}, one, outcome)}
+    again = tuning.merged(known, one, msgspec.structs.replace(outcome, samples_per_s=60.0))
+    assert again.samples_per_s == (50.0, 60.0)
+    assert again.wait_share == pytest.approx(0.4)
+    assert tuning.merged(known, one, "killed by SIGSEGV").failures == ("killed by SIGSEGV",)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "what shall be tuned"),
+        ({"dataset": "a.py:f", "workload": "tiny"}, "what shall be tuned"),
+        ({"workload": "nonsense"}, "no such workload"),
+        ({"workload": "tiny", "budget": "soon"}, "is no time"),
+        ({"dataset": "no-such.py:f"}, "no such file"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(options, said):
+    usual = {"dataset": None, "loader": None, "workload": None, "batch_size": None, "step_ms": 0.0}
+    with pytest.raises(InputError, match=said):
+        tune_flow.wish(**(usual | {"budget": "60s", "timeout": 30.0} | options))
+
+
+def test_ranks_on_one_machine_share_its_cores(monkeypatch):
+    alone = tune_flow.machine().cores
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(alone))
+    assert tune_flow.machine().cores == 1
+
+
+# --- real races ---
+
+
+def _tuned(envkit, *words, **options) -> dict:
+    return json.loads(envkit("tune", "-n", "t1", "--json", "-q", *words, **options).stdout)
+
+
+def test_waiting_samples_are_loaded_by_many_workers(torch_project, envkit):
+    told = _tuned(envkit, "--workload", "latency", "--batch-size", "8")
+    assert told["arguments"]["num_workers"] >= 4
+    assert told["keep"] is False
+    assert told["gain"]["answer"] == "better"
+    assert "num_workers=" in told["python"]
+    assert 0.3 < told["throughput"]["share"] <= 1.2
+    assert all(one["samples_per_s"] for one in told["tried"])
+
+
+def test_with_a_slow_consumer_few_workers_are_enough(torch_project, envkit):
+    told = _tuned(envkit, "--workload", "latency", "--batch-size", "8", "--step-ms", "100", "--budget", "1s")
+    assert told["arguments"]["num_workers"] <= 3
+
+
+def test_tiny_samples_are_best_loaded_without_workers(torch_project, envkit):
+    told = _tuned(envkit, "--workload", "tiny", "--budget", "1s")
+    assert told["arguments"]["num_workers"] == 0
+    assert told["keep"] is True
+
+
+def test_one_core_makes_another_plan_than_two(torch_project, envkit):
+    if shutil.which("taskset") is None:
+        pytest.skip("NO taskset HERE")
+    command = ["taskset", "-c", "0", str(Path(sys.executable).parent / "envkit"), "tune", "-n", "t1", "--json", "-q"]
+    told = subprocess.run(
+        [*command, "--workload", "cpu", "--budget", "1s"], capture_output=True, text=True, env=os.environ, check=True
+    )
+    answer = json.loads(told.stdout)
+    assert answer["arguments"]["num_workers"] <= 1
+    assert answer["throughput"]["limit"] < 1.3 * min(one["predicted"] for one in answer["tried"])
+
+
+def test_the_users_loader_is_tuned_with_its_collate_function(torch_project, envkit):
+    told = _tuned(envkit, "--loader", f"{CASES}:slow_loader")
+    assert told["present"] == {
+        "num_workers": 1,
+        "prefetch_factor": 2,
+        "persistent_workers": False,
+        "batch_size": 4,
+    }
+    assert told["arguments"]["num_workers"] > 1
+    assert told["arguments"]["batch_size"] == 4
+
+
+def test_a_dataset_that_fails_hangs_or_is_small_gets_an_answer(torch_project, envkit):
+    hung = envkit("tune", "-n", "t1", "--dataset", f"{CASES}:worker_deadlock", "--timeout", "3", "--json", "-q")
+    answer = json.loads(hung.stdout)
+    assert answer["arguments"]["num_workers"] == 0
+    assert any("took too long" in reason for one in answer["tried"] for reason in one["failures"])
+    broken = envkit("tune", "-n", "t1", "--dataset", f"{CASES}:a_broken_sample", "-q", status=2).stderr
+    assert "the samples cannot be read: ValueError: bad file" in broken
+    assert "envkit probe --dataset says what is wrong" in broken
+    small = _tuned(envkit, "--dataset", f"{CASES}:healthy", "--batch-size", "64", "--budget", "1s")
+    assert small["arguments"]["num_workers"] == 0
