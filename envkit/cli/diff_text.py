@@ -85,9 +85,9 @@ def _unseen(compared: Comparison) -> list[Sequence[str]]:
 
 
 def _messages(compared: Comparison) -> list[Sequence[str]]:
-    rows = _cells(compared.messages[:_MOST_MESSAGES])
-    more = len(compared.messages) - _MOST_MESSAGES
-    return [*rows, ("...", f"{more} more (--format json has all)", "", "")] if more > 0 else rows
+    rows = _cells(compared.messages)
+    more = len(rows) - _MOST_MESSAGES
+    return [*rows[:_MOST_MESSAGES], ("...", f"{more} more (--format json has all)", "", "")] if more > 0 else rows
 
 
 def _speed(compared: Comparison) -> list[Sequence[str]]:
