@@ -6,7 +6,7 @@ All times are seconds of a monotonic clock. Nothing is averaged here.
 import time
 
 import workloads
-from loading import loader
+from loading import loader, shut_down
 
 BATCH_SIZE = 8
 PREFETCH = 2
@@ -43,7 +43,7 @@ def _point(workload, workers):
     iterator = iter(data)
     next(iterator)
     restart = time.perf_counter() - restarted
-    _shut_down(iterator)
+    shut_down(iterator)
     # The first batch of every worker is made at the same time: the rate counts from the end of that round.
     steady = waits[max(workers, 1) - 1 :]
     return {
@@ -73,9 +73,3 @@ def _drain(iterator, begun):
             waits.append(now - last)
         last = now
     return first, waits, last - begun
-
-
-def _shut_down(iterator):
-    shutdown = getattr(iterator, "_shutdown_workers", None)
-    if shutdown is not None:
-        shutdown()

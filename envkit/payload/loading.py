@@ -58,9 +58,14 @@ def batches(data):
     try:
         return list(iterator)
     finally:
-        shutdown = getattr(iterator, "_shutdown_workers", None)
-        if shutdown is not None:
-            shutdown()
+        shut_down(iterator)
+
+
+def shut_down(iterator):
+    """End the workers of a loader's iterator; one without workers has none."""
+    shutdown = getattr(iterator, "_shutdown_workers", None)
+    if shutdown is not None:
+        shutdown()
 
 
 def first_batch(samples, workers, **options):

@@ -6,7 +6,7 @@ import random
 import sys
 import traceback
 
-from loading import start_method
+from loading import shut_down, start_method
 from recorder import describe_error
 from values import describe, tree_digest, type_name
 
@@ -119,9 +119,7 @@ def taken(loader, count):
             if len(found) >= count:
                 break
     finally:
-        shutdown = getattr(iterator, "_shutdown_workers", None)
-        if shutdown is not None:
-            shutdown()
+        shut_down(iterator)
     return found
 
 

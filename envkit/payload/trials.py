@@ -8,7 +8,7 @@ import time
 
 import supervisor
 import workloads
-from loading import start_method
+from loading import shut_down, start_method
 from structure import count_tensors
 from subject import Subject
 
@@ -112,9 +112,7 @@ def _trial(subject, wanted):
         told["worker_bytes"] = _worker_bytes(wanted["num_workers"])
         return told
     finally:
-        shutdown = getattr(iterator, "_shutdown_workers", None)
-        if shutdown is not None:
-            shutdown()
+        shut_down(iterator)
 
 
 def _steady(iterator, wanted):
