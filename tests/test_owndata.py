@@ -83,7 +83,7 @@ def test_a_healthy_dataset_has_no_findings(python):
         ("seeded_workers", "data-same-in-epochs", "error", "is the same in every epoch"),
         ("changed_in_place", "data-rereads", "warning", "are different when read again with the same seeds"),
         (
-            "counts_for_itself",
+            "other_in_workers",
             "data-worker-differs",
             "error",
             "with 2 workers the first batches are others than with 0",
