@@ -13,7 +13,7 @@ test: .venv/installed
 # Opt-in: RELEASES="1.8.1 2.4.1" downloads these CUDA wheels, 0.6 to 0.9 GB each, and probes them on the CPU.
 RELEASES ?= 2.0.0
 test-drift: .venv/installed
-	ENVKIT_DRIFT=.cache/drift ENVKIT_DRIFT_RELEASES="$(RELEASES)" $(BIN)/pytest tests/test_releases.py -k real_older_release
+	ENVKIT_DRIFT="$(CURDIR)/.cache/drift" ENVKIT_DRIFT_RELEASES="$(RELEASES)" $(BIN)/pytest tests/test_releases.py -k real_older_release
 
 check: .venv/installed format lint types layers payload test dist
 
