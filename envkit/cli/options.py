@@ -116,6 +116,14 @@ def inside_target(name: str | None, prefix: Path | None, interpreter: Path | Non
     )
 
 
+def data_source(text: str) -> Any:
+    """The factory that --dataset or --loader names, with the folders where its modules are found."""
+    from envkit import owndata
+
+    python_path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return owndata.source(text, Path.cwd(), python_path)
+
+
 def _executable(path: Path) -> Path:
     """An interpreter by path, or by name on PATH."""
     import shutil

@@ -11,7 +11,7 @@ import msgspec
 from envkit import host, owndata, probe
 from envkit.bench import Plan as Measurement
 from envkit.bench import plan
-from envkit.cli import render, summary
+from envkit.cli import options, render, summary
 from envkit.errors import InputError
 from envkit.report import Report
 
@@ -46,13 +46,8 @@ def asked(
     return Asked(
         probes=wanted if chosen or text is None else None,
         bench=None if no_bench or chosen or text is not None else plan(host.usable_cores()),
-        data=None if text is None else _source(text),
+        data=None if text is None else options.data_source(text),
     )
-
-
-def _source(text: str) -> owndata.Source:
-    python_path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-    return owndata.source(text, Path.cwd(), python_path)
 
 
 def _parts(text: str | None) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from envkit import host, owndata
-from envkit.cli import render
+from envkit import host
+from envkit.cli import options, render
 from envkit.errors import InputError
 from envkit.tune import Tuned, Wish
 from envkit.tuning import Machine, Tried
@@ -33,10 +33,9 @@ def wish(
         raise InputError("what shall be tuned?", hint="give one of --dataset, --loader and --workload")
     if workload is not None and workload not in WORKLOADS:
         raise InputError(f"no such workload: {workload}", hint=f"there are {', '.join(WORKLOADS)}")
-    python_path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     text = dataset or loader
     return Wish(
-        source=owndata.source(text, Path.cwd(), python_path) if text is not None else None,
+        source=options.data_source(text) if text is not None else None,
         workload=workload,
         batch_size=batch_size,
         step_s=step_ms / 1000,

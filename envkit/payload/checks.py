@@ -246,6 +246,11 @@ def _others(subject, workers, alone, tell):
         tell.find("data-worker-differs", "error", message, "look for what the dataset keeps from sample to sample")
 
 
+def _said(error):
+    """The text of a recorded error; of a worker's, what it caught."""
+    return (error["worker"]["tail"] if error.get("worker") else error["message"])[:300]
+
+
 def _worker_fails(workers, cell, tell):
     error = cell["error"]
     if cell["class"] == "hang":
@@ -255,8 +260,7 @@ def _worker_fails(workers, cell, tell):
         )
         tell.find("data-worker-hangs", "error", message, "look for locks, queues and open files in the dataset")
         return
-    text = error["worker"]["tail"] if error.get("worker") else error["message"]
-    message = "it works with 0 workers and fails with %d: %s" % (workers, text[:300])
+    message = "it works with 0 workers and fails with %d: %s" % (workers, _said(error))
     tell.find("data-worker-fails", "error", message, "see the finding about what the samples or the dataset hold")
 
 
@@ -388,8 +392,6 @@ def started(method):
         cell = record(lambda: len(taken(subject.batches(1, method=method), 1)))
         tell.cell("data/%s" % method, cell)
         if cell["class"] != "ok" and record(lambda: len(taken(subject.batches(1), 1)))["class"] == "ok":
-            error = cell["error"]
-            text = error["worker"]["tail"] if error.get("worker") else error["message"]
-            tell.find("data-" + method, "warning", "a worker started by %s fails: %s" % (method, text[:300]))
+            tell.find("data-" + method, "warning", "a worker started by %s fails: %s" % (method, _said(cell["error"])))
 
     return step

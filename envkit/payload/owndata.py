@@ -17,10 +17,7 @@ def run(question, limits, say):
     unit.work = lambda tell, done: serve(question, done, frozenset(unit.died), tell)
 
     def on_event(unit, event):
-        if event["event"] == "begin":
-            say(event="start", id=event["id"])
-        else:
-            say(**event)
+        say(**event)
 
     def on_death(unit, step, kind, detail):
         if step is not None:
@@ -84,7 +81,6 @@ class _Tell:
     def step(self, name, work, quiet=False):
         """Do one step; whatever it raises is a finding. Whether it went through."""
         if not quiet:
-            self.say(event="begin", id=name)
             self.say(event="start", id=name)
         try:
             went = work() is not False

@@ -129,20 +129,20 @@ def extra_keys(samples):
 
 def tensors(value):
     """The tensors in a value, each with its path."""
-    return [
-        (path, leaf)
-        for path, leaf in fields(value)
-        if type(leaf).__module__.startswith("torch") and hasattr(leaf, "device")
-    ]
+    return [(path, leaf) for path, leaf in fields(value) if _is_tensor(leaf)]
 
 
-def count_tensors(value):
-    """How many tensors a batch has."""
-    if _is_mapping(value):
-        return sum(count_tensors(value[key]) for key in value.keys())
-    if isinstance(value, (list, tuple)):
-        return sum(map(count_tensors, value))
-    return int(type(value).__module__.startswith("torch") and hasattr(value, "device"))
+def every_tensor(value):
+    """All tensors in a batch, however many."""
+    if _is_tensor(value):
+        yield value
+    elif _is_mapping(value) or isinstance(value, (list, tuple)):
+        for part in (value[key] for key in value.keys()) if _is_mapping(value) else value:
+            yield from every_tensor(part)
+
+
+def _is_tensor(value):
+    return type(value).__module__.startswith("torch") and hasattr(value, "device")
 
 
 def outline(sample):

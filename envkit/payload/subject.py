@@ -87,9 +87,9 @@ class Subject:
     @property
     def own_collate(self):
         """Whether the user brought a collate function."""
-        return self.loader is not None and type_name(self.loader.collate_fn) + getattr(
-            self.loader.collate_fn, "__module__", ""
-        ) not in ("functiontorch.utils.data._utils.collate",)
+        from torch.utils.data._utils import collate
+
+        return self.loader is not None and getattr(self.loader.collate_fn, "__module__", "") != collate.__name__
 
     def batches(self, workers, method=None, dataset=None, seed=0, **options):
         """A loader over the first samples, in their order; the user's collate_fn and worker_init_fn are kept."""

@@ -54,7 +54,7 @@ def run(units, limits, on_event, on_death):
         while waiting or running:
             while waiting and len(running) < limits.parallel:
                 running.append(_Child(waiting.pop(0), limits))
-            time.sleep(_POLL_S if not any(child.lines for child in running) else 0)
+            time.sleep(_POLL_S)
             for child in list(running):
                 if not child.advance(on_event):
                     continue
@@ -121,10 +121,8 @@ class _Child:
         while True:
             try:
                 data = os.read(self.out, 1 << 16)
-            except BlockingIOError:
-                return
             except OSError:
-                return
+                return  # nothing more for now
             if not data:
                 return
             self._rest += data
@@ -138,7 +136,7 @@ class _Child:
             self._deadline = time.monotonic() + self.unit.timeout_s
             if event["event"] == "start":
                 self.step = event["id"]
-                self._deadline = time.monotonic() + event.get("timeout_s", self.unit.timeout_s)
+                yield event
             elif event["event"] == "end":
                 self.ended = True
             elif event["event"] == "done":
@@ -301,7 +299,10 @@ def _started(unit, stacks):
     )
     process.stdin.write(json.dumps(dict(unit.question, done=unit.done, died=unit.died)).encode())
     process.stdin.close()
-    return process.pid, process.stdout.fileno(), process
+    # A descriptor of our own: the file object would close its number once more, when it may be another file's.
+    out = os.dup(process.stdout.fileno())
+    process.stdout.close()
+    return process.pid, out, process
 
 
 def members(group):

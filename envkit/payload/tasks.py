@@ -117,7 +117,6 @@ def _data_step(question, say):
 
 
 def _trials(question, say):
-    _preload(question)
     trials.run(question["trials"], _limits(question), say)
 
 

@@ -3,13 +3,14 @@
 All times are seconds of a monotonic clock, all sizes bytes. A setting that hangs or dies is told as such.
 """
 
+import contextlib
 import os
 import time
 
 import supervisor
 import workloads
 from loading import shut_down, start_method
-from structure import count_tensors
+from structure import every_tensor
 from subject import Subject
 
 _ROUNDS = 3
@@ -34,6 +35,9 @@ def run(question, limits, say):
 
     def on_death(unit, step, kind, detail):
         say(event="trial-failed", number=int(unit.id.partition(".")[2]), reason=detail)
+
+    with contextlib.suppress(Exception):
+        import torch  # noqa: F401  # once for all children; where it fails, each of them says so
 
     limits.parallel = 1
     supervisor.run(units, limits, on_event, on_death)
@@ -108,7 +112,7 @@ def _trial(subject, wanted):
         batch = next(iterator)
         first = time.perf_counter() - begun
         told = _steady(iterator, wanted)
-        told.update(first_batch_s=first, batch_bytes=_bytes(batch), tensors=count_tensors(batch))
+        told.update(_size(batch), first_batch_s=first)
         told["worker_bytes"] = _worker_bytes(wanted["num_workers"])
         return told
     finally:
@@ -157,13 +161,13 @@ def _profile(subject, wanted):
     subject.collate(samples)
     wall = time.perf_counter()
     batch = subject.collate(samples)
+    collate = time.perf_counter() - wall
     return {
+        **_size(batch),
         "sample_s": walls,
         "mean_s": mean,
         "sample_cpu_s": sum(cpus) / max(1, len(cpus)),
-        "collate_s": (time.perf_counter() - wall) / max(1, len(samples)) * wanted["batch_size"],
-        "batch_bytes": _bytes(batch),
-        "tensors": count_tensors(batch),
+        "collate_s": collate / max(1, len(samples)) * wanted["batch_size"],
         "length": length,
         "present": _present(subject),
     }
@@ -193,15 +197,10 @@ def _present(subject):
     }
 
 
-def _bytes(value):
-    """Bytes of the tensors in a batch."""
-    if hasattr(value, "element_size") and hasattr(value, "numel"):
-        return value.element_size() * value.numel()
-    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        return sum(_bytes(value[key]) for key in value.keys())
-    if isinstance(value, (list, tuple)):
-        return sum(map(_bytes, value))
-    return 0
+def _size(batch):
+    """How many tensors a batch has, and their bytes."""
+    found = list(every_tensor(batch))
+    return {"tensors": len(found), "batch_bytes": sum(one.element_size() * one.numel() for one in found)}
 
 
 def _worker_bytes(workers):

@@ -137,7 +137,6 @@ def tree_digest(described):
 
 _ALIASES = {
     "numpy.bool": "numpy.bool_",
-    "numpy.str_": "numpy.str_",
     "numpy.float128": "numpy.longdouble",
     "pathlib._local.PosixPath": "pathlib.PosixPath",
     "pathlib._local.PurePosixPath": "pathlib.PurePosixPath",
