@@ -45,15 +45,19 @@ def ask(
     environ: Mapping[str, str],
     on_event: Callable[[Event], None],
     limits: Limits,
+    reply: Callable[[], Mapping[str, Any] | None] | None = None,
 ) -> Death | None:
     """Run the payload to its end, handing on each event; the death it died, or None.
+
+    `reply` gives the next question when the payload asks for one, None where there is no other.
 
     Raises BrokenEnvironmentError where the interpreter cannot even say hello.
     """
     kills_before = host.oom_kills()
     with tempfile.TemporaryFile() as stderr, _payload() as payload:
-        child = _start([str(python), "-I", str(payload)], question, environ, stderr)
-        steps = _Steps(on_event)
+        child = _start([str(python), "-I", str(payload)], environ, stderr)
+        _say(child, question)
+        steps = _Steps(on_event, lambda: _say(child, reply() if reply is not None else None))
         try:
             finished = _read(child, steps, limits)
         finally:
@@ -73,8 +77,8 @@ def ask(
 class _Steps:
     """Which step the payload is at."""
 
-    def __init__(self, on_event: Callable[[Event], None]) -> None:
-        self._on_event = on_event
+    def __init__(self, on_event: Callable[[Event], None], on_next: Callable[[], None]) -> None:
+        self._on_event, self._on_next = on_event, on_next
         self.hello, self.ended = False, False
         self.current = "start"
         self.unsupported: str | None = None
@@ -85,6 +89,8 @@ class _Steps:
                 self.hello = True
             case "end":
                 self.ended = True
+            case "next":
+                self._on_next()
             case "unsupported":
                 self.unsupported = f"the payload needs Python {'.'.join(map(str, event['minimum']))} or newer"
             case "start":
@@ -103,11 +109,9 @@ def _payload() -> Iterator[Path]:
         yield copied
 
 
-def _start(
-    command: Sequence[str], question: Mapping[str, Any], environ: Mapping[str, str], stderr: IO[bytes]
-) -> "subprocess.Popen[bytes]":
+def _start(command: Sequence[str], environ: Mapping[str, str], stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
     try:
-        child = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -118,11 +122,17 @@ def _start(
         )
     except OSError as error:
         raise BrokenEnvironmentError(f"{command[0]}: the interpreter cannot start: {error.strerror}") from error
+
+
+def _say(child: "subprocess.Popen[bytes]", question: Mapping[str, Any] | None) -> None:
+    """A question as one line, or the end of questions."""
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):
-        child.stdin.write(msgspec.json.encode(question))
-        child.stdin.close()
-    return child
+        if question is None:
+            child.stdin.close()
+            return
+        child.stdin.write(msgspec.json.encode(question) + b"\n")
+        child.stdin.flush()
 
 
 def _read(child: "subprocess.Popen[bytes]", steps: _Steps, limits: Limits) -> bool:
@@ -165,8 +175,10 @@ def _kill_group(child: "subprocess.Popen[bytes]") -> None:
     else:
         child.kill()
     child.wait()
-    if child.stdout is not None:
-        child.stdout.close()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _verdict(status: int, finished: bool, kills_before: int | None) -> tuple[DeathKind, str]:

@@ -3,31 +3,37 @@
 import math
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from envkit import codec, inside, owndata, tuning
+from envkit import owndata, trials, tuning
 from envkit.errors import InputError
-from envkit.inside import Event, Limits, Target
-from envkit.progress import Step, Tell, silent
+from envkit.inside import Target
+from envkit.loads import Limit
+from envkit.progress import Tell, silent
 from envkit.stats import Change
+from envkit.trials import Failure, Outcomes, Round, Subject
 from envkit.tuning import Machine, Outcome, Profile, Setting, Tried
 
-_PROFILE_S = 1.0
-_TRIAL_S = 0.6
+_PROFILE_S = 0.4
+_TRIAL_S = 0.3
 _START_S = 1.5
 """What one more payload costs: an interpreter that imports torch."""
+_ENOUGH = 3
+"""So many trials of a setting are enough for its interval; those that are compared get them."""
+_CLOSE = 0.75
+"""A present setting so near to the best is tried again: it may be as good."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tune: the user's data or a bundled workload; the consumer's time for a batch; how long it may take."""
+    """What to tune: the user's data or a bundled workload; what takes the batches; how long it may take."""
 
     source: owndata.Source | None = None
     workload: str | None = None
     batch_size: int | None = None
-    step_s: float = 0.0
+    consumer: Mapping[str, Any] = msgspec.field(default_factory=dict)
     budget_s: float = 60.0
     timeout_s: float = 30.0
 
@@ -39,12 +45,12 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     measured: float
     least: float
     most: float
-    limit: float
+    limit: Limit
 
     @property
     def share(self) -> float:
         """How much of the limit is reached."""
-        return self.measured / self.limit if self.limit else math.nan
+        return self.measured / self.limit.samples_per_s if self.limit.samples_per_s else math.nan
 
 
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,116 +71,201 @@ def tune(target: Target, wish: Wish, machine: Machine, *, tell: Tell = silent) -
     Raises InputError when the data cannot be loaded with any setting.
     """
     with tempfile.TemporaryDirectory(prefix="envkit-tune-") as folder:
-        race = _Race(target, wish, machine, folder, tell)
-        race.profile_it()
-        race.run(race.first())
-        race.run(tuning.refined(race.tried, race.most))
-        for count in (4, 3):
-            if race.spent_s < wish.budget_s:
-                race.run((*tuning.survivors(race.tried, count), race.present))
-        return race.answer()
+        subject = Subject(
+            folder=folder,
+            source=wish.source,
+            workload=wish.workload,
+            consumer=wish.consumer,
+            timeout_s=wish.timeout_s,
+            memory_bytes=machine.memory_bytes,
+        )
+        return trials.run(target, subject, _Race(wish, machine).all(), tell)
+
+
+Steps = Generator[Round, Outcomes, None]
 
 
 class _Race:
     """The trials so far, and the time they took."""
 
-    def __init__(self, target: Target, wish: Wish, machine: Machine, folder: str, tell: Tell) -> None:
-        self._target, self._wish, self._machine, self._folder, self._tell = target, wish, machine, folder, tell
+    def __init__(self, wish: Wish, machine: Machine) -> None:
+        self._wish, self._machine = wish, machine
         self._known: dict[Setting, Tried] = {}
         self._profile = Profile(sample_s=(), mean_s=0, sample_cpu_s=0, collate_s=0, batch_bytes=0, tensors=0)
-        self._notes: tuple[str, ...] = ()
-        self.spent_s, self.most = 0.0, 0
-        self.present = tuning.setting(0, 1)
+        self._notes: list[str] = []
+        self._limits: tuple[str, ...] = ()
+        self._spent_s, self._most = _START_S, 0
+        self._passing = False
+        self._present = tuning.setting(0, 1)
+
+    def all(self) -> Generator[Round, Outcomes, Tuned]:
+        """The whole race."""
+        yield from self._profiling()
+        first = tuning.candidates(self._profile, self._machine, self._present.batch_size, self._most)
+        yield from self._try([*first, self._present])
+        if not any(one.rate and one.setting.num_workers for one in self._tried):
+            yield from self._other_start()
+        yield from self._try(self._nearby())
+        yield from self._fewer_threads()
+        yield from self._finals()
+        yield from self._epochs()
+        return self._answer()
 
     @property
-    def tried(self) -> tuple[Tried, ...]:
+    def _tried(self) -> tuple[Tried, ...]:
         return tuple(self._known.values())
 
-    def profile_it(self) -> None:
+    @property
+    def _alive(self) -> list[Tried]:
+        return [one for one in self._tried if one.rate and one.setting.num_workers <= self._most]
+
+    def _profiling(self) -> Steps:
         """Time single samples in one process."""
         batch = self._wish.batch_size or 32
-        told = self._ask([{"profile": True, "seconds": _PROFILE_S, "batch_size": batch}])[0]
-        if isinstance(told, str):
-            raise InputError(f"the samples cannot be read: {told}", hint="envkit probe --dataset says what is wrong")
-        self._profile = codec.convert(told, Profile, "the payload")
-        if not self._profile.sample_s:
-            raise InputError("the dataset has no samples")
+        yield from self._profile_with(batch)
         own = self._profile.present
+        if self._wish.batch_size is None and own is not None and own.batch_size != batch:
+            yield from self._profile_with(own.batch_size)
         batch = self._wish.batch_size or (own.batch_size if own else batch)
-        self.present = msgspec.structs.replace(own, batch_size=batch) if own else tuning.setting(0, batch)
+        self._present = msgspec.structs.replace(own, batch_size=batch) if own else tuning.setting(0, batch)
         self._fit(None)
+        if self._profile.failed is not None:
+            self._passing = True
+            failed = self._profile.failed
+            self._notes.append(f"{failed.count} samples could not be read and were passed over: {failed.first}")
 
-    def first(self) -> tuple[Setting, ...]:
-        batch = self.present.batch_size
-        chosen = tuning.candidates(self._profile, self._machine, batch, self.most, self._wish.step_s)
-        return tuple(dict.fromkeys((*chosen, self.present)))
+    def _profile_with(self, batch: int) -> Steps:
+        (told,) = yield Round(wanted=({"kind": "profile", "seconds": _PROFILE_S, "batch_size": batch},))
+        found = trials.as_record(told, Profile)
+        if isinstance(found, Failure):
+            raise InputError(
+                f"the samples cannot be read: {found.reason}", hint="envkit probe --dataset says what is wrong"
+            )
+        if not found.sample_s:
+            raise InputError("the dataset has no samples")
+        self._profile = found
+        self._spent_s += found.took_s
 
-    def run(self, settings: Sequence[Setting]) -> None:
+    def _try(self, settings: Sequence[Setting], *, threads: int | None = None, **more: Any) -> Steps:
         """One trial of each; what one of them needs for its workers may leave room for fewer."""
-        failed = {one.setting for one in self.tried if one.failures}
+        failed = {one.setting for one in self._tried if one.failures}
         wanted = [one for one in dict.fromkeys(settings) if one not in failed]
-        if not wanted:
+        if not wanted or (self._spent_s > self._wish.budget_s and self._alive):
             return
-        asked = [msgspec.to_builtins(one) | {"seconds": _TRIAL_S, "step_s": self._wish.step_s} for one in wanted]
-        for one, told in zip(wanted, self._ask(asked), strict=True):
-            outcome = told if isinstance(told, str) else codec.convert(told, Outcome, "the payload")
-            self._known[one] = tuning.merged(self._known, one, outcome)
-        self._fit(max((one.worker_bytes or 0 for one in self.tried), default=0))
+        told = yield Round(wanted=tuple(self._question(one, more) for one in wanted), threads=threads)
+        again = []
+        for one, outcome in zip(wanted, told, strict=True):
+            found = trials.as_record(outcome, Outcome)
+            if isinstance(found, Failure) and found.kind == "error" and not self._passing:
+                again.append(one)
+                reason = found.reason
+            else:
+                self._take(one, found)
+        self._fit(self._worker_bytes())
+        if again:
+            # A sample that the profile did not meet: passed over from now on.
+            self._passing = True
+            self._notes.append(f"samples that could not be read were passed over: {reason}")
+            yield from self._try(again, threads=threads, **more)
+
+    def _question(self, one: Setting, more: Mapping[str, Any]) -> dict[str, Any]:
+        asked: dict[str, Any] = {name: getattr(one, name) for name in one.__struct_fields__}
+        return {**asked, "seconds": _TRIAL_S, "passing": self._passing, **more}
+
+    def _take(self, one: Setting, found: Outcome | Failure) -> None:
+        self._spent_s += found.took_s if isinstance(found, Outcome) else 0.5
+        self._known[one] = tuning.merged(self._known, one, found.reason if isinstance(found, Failure) else found)
+
+    def _worker_bytes(self) -> int:
+        held = [one.workers_bytes // one.setting.num_workers for one in self._tried if one.workers_bytes]
+        return max(held, default=0)
 
     def _fit(self, worker_bytes: int | None) -> None:
-        self.most, self._notes = tuning.most_workers(self._profile, self._machine, worker_bytes)
+        self._most, self._limits = tuning.most_workers(self._profile, self._machine, worker_bytes)
 
-    def _ask(self, wanted: Sequence[dict[str, Any]]) -> list[Any]:
-        """The payload's answers in the order of the questions: a mapping, or a text that says what failed."""
-        answers: dict[int, Any] = {}
+    def _other_start(self) -> Steps:
+        """Workers that hang or die as copies of this process may live when they are started anew."""
+        workers = min(self._machine.cores, self._most)
+        if not workers or not any(one.failures for one in self._tried if one.setting.num_workers):
+            return
+        anew = msgspec.structs.replace(tuning.setting(workers, self._present.batch_size), start_method="spawn")
+        yield from self._try([anew])
+        if self._known.get(anew) and self._known[anew].rate:
+            self._notes.append("workers fail as copies of the main process (fork), and work when started anew (spawn)")
 
-        def take(event: Event) -> None:
-            match event["event"]:
-                case "start":
-                    self._tell(Step(stage="benchmark", item=_named(wanted, event["id"])))
-                case "trial":
-                    answers[event["number"]] = event["trial"]
-                    self.spent_s += event["trial"]["took_s"]
-                case "trial-failed":
-                    answers[event["number"]] = event["reason"]
+    def _nearby(self) -> tuple[Setting, ...]:
+        best = max(self._alive, key=lambda one: one.rate, default=None)
+        workers = best.setting.num_workers if best else 0
+        return tuning.refined(self._alive, self._most, tuning.deepest(self._profile, self._machine, workers))
 
-        limits = Limits(step_s=2 * self._wish.timeout_s + 60)
-        death = inside.ask(
-            self._target.python, self._question(wanted), environ=self._target.environ, on_event=take, limits=limits
-        )
-        self.spent_s += _START_S
-        lost = death.detail if death else "it was not tried"
-        return [answers.get(number, lost) for number in range(len(wanted))]
+    def _fewer_threads(self) -> Steps:
+        """Libraries that use all cores in every worker get in each other's way."""
+        best = max(self._alive, key=lambda one: one.rate, default=None)
+        if best is None or not best.setting.num_workers or not tuning.threads_worth_a_trial(self._profile):
+            return
+        one = msgspec.structs.replace(best.setting, threads=1)
+        yield from self._try([one, one], threads=1)
+        if self._known.get(one) and self._known[one].rate > 1.05 * best.rate:
+            self._notes.append(
+                f"samples are made by several threads in each worker; with one thread {self._known[one].rate:.0f} "
+                f"samples/s instead of {best.rate:.0f}: set OMP_NUM_THREADS=1 (and cv2.setNumThreads(0)) in the workers"
+            )
 
-    def _question(self, wanted: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        source: dict[str, Any] = {"workload": self._wish.workload, "folder": self._folder}
-        if self._wish.source is not None:
-            source = owndata.question(self._wish.source, self._wish.timeout_s)
-        trials = {"source": source, "wanted": list(wanted), "timeout_s": self._wish.timeout_s}
-        return {"tasks": ["trials"], "trials": trials, "memory_bytes": self._machine.memory_bytes}
+    def _finals(self) -> Steps:
+        """Repeats of those that may still be the best, and of the present setting where it is near, in turns."""
+        for count in (4, 3, 2):
+            left = list(tuning.survivors([one for one in self._alive if not one.setting.threads], count))
+            best = max((one.rate for one in self._alive), default=0.0)
+            present = self._known.get(self._present)
+            if present is not None and present.setting not in left and present.rate > _CLOSE * best:
+                left.append(present.setting)
+            if len(left) == 1 and len(self._known[left[0]].samples_per_s) >= 2:
+                left = []
+            enough = [one for one in left if len(self._known[one].samples_per_s) >= _ENOUGH]
+            yield from self._try([one for one in left if one not in enough])
+        lone = self._known.get(self._present)
+        if lone is not None and len(lone.samples_per_s) == 1 and not lone.failures:
+            yield from self._try([self._present])
 
-    def answer(self) -> Tuned:
+    def _epochs(self) -> Steps:
+        """What the start of an epoch costs with the choice, with and without workers that stay."""
+        if self._alive:
+            chosen = tuning.choose(self._alive, self._step_s)
+            if chosen.setting.num_workers and self._wish.source is not None:
+                yield from self._try([chosen.setting], threads=chosen.setting.threads, restart=True)
+
+    @property
+    def _step_s(self) -> float:
+        return self._profile.step_s
+
+    def _answer(self) -> Tuned:
         """The choice, and how it compares with the present setting."""
-        alive = [one for one in self.tried if one.rate and one.setting.num_workers <= self.most]
-        if not alive:
-            why = "; ".join(dict.fromkeys(reason for one in self.tried for reason in one.failures))
+        if not self._alive:
+            why = "; ".join(dict.fromkeys(reason for one in self._tried for reason in one.failures))
             raise InputError(f"no setting loads: {why}", hint="envkit probe --dataset says what is wrong")
-        chosen = tuning.choose(alive, self._wish.step_s)
-        gain = tuning.gain(self._known.get(self.present), chosen)
-        current = self._known.get(self.present)
-        keep = chosen.setting == self.present or (
-            gain is not None and gain.answer != "better" and current is not None and current in alive
+        chosen = tuning.choose(self._alive, self._step_s)
+        current = self._known.get(self._present)
+        gain = tuning.gain(current, chosen)
+        keep = chosen.setting == self._present or (
+            gain is not None and gain.answer != "better" and current is not None and current in self._alive
         )
         taken = current if keep and current is not None else chosen
         return Tuned(
-            arguments=taken.setting,
+            arguments=taken.setting if keep else self._finished(taken),
             throughput=self._throughput(taken),
             keep=keep,
-            present=self.present,
+            present=self._present,
             gain=gain,
-            tried=tuple(sorted(map(self._with_prediction, self.tried), key=lambda one: one.setting)),
-            notes=self._notes,
+            tried=tuple(sorted(map(self._with_prediction, self._tried), key=lambda one: one.setting.cost)),
+            notes=(*self._limits, *self._notes),
         )
+
+    def _finished(self, one: Tried) -> Setting:
+        """The arguments that trials do not decide: pinned memory, and workers that stay only where that pays."""
+        stay = one.setting.persistent_workers and not (
+            one.restart_s is not None and one.fresh_restart_s is not None and one.fresh_restart_s < one.restart_s
+        )
+        return msgspec.structs.replace(one.setting, pin_memory=tuning.pins(self._profile), persistent_workers=stay)
 
     def _with_prediction(self, one: Tried) -> Tried:
         return msgspec.structs.replace(one, predicted=self._predicted(one))
@@ -188,12 +279,5 @@ class _Race:
             measured=statistics.median(one.samples_per_s),
             least=min(one.samples_per_s),
             most=max(one.samples_per_s),
-            limit=tuning.limit(self._profile, self._machine, one.setting.num_workers),
+            limit=tuning.limit(self._profile, self._machine, one.setting.num_workers, one.setting.batch_size),
         )
-
-
-def _named(wanted: Sequence[dict[str, Any]], id: str) -> str:
-    one = wanted[int(id.rpartition(".")[2])]
-    if one.get("profile"):
-        return "single samples"
-    return f"num_workers={one['num_workers']} prefetch_factor={one['prefetch_factor']}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from envkit import host
+from envkit import host, trials
 from envkit.cli import options, render
 from envkit.errors import InputError
 from envkit.tune import Tuned, Wish
@@ -38,7 +38,7 @@ def wish(
         source=options.data_source(text) if text is not None else None,
         workload=workload,
         batch_size=batch_size,
-        step_s=step_ms / 1000,
+        consumer=trials.consumer(step_ms / 1000, None, None),
         budget_s=_seconds(budget),
         timeout_s=timeout,
     )
@@ -74,7 +74,7 @@ def plain(told: Tuned) -> dict[str, Any]:
 
 def show(told: Tuned) -> None:
     """What was tried, the arguments to paste, and how they compare with the present ones."""
-    headers = ("num_workers", "prefetch", "samples/s: median", "least", "most", "predicted", "MiB per worker", "")
+    headers = ("num_workers", "prefetch", "samples/s: median", "least", "most", "predicted", "MiB in workers", "")
     render.table(headers, [_row(one) for one in told.tried])
     rates = told.throughput
     if told.keep:
@@ -83,7 +83,7 @@ def show(told: Tuned) -> None:
         render.say(told.arguments.python)
     render.say(
         f"{rates.measured:.0f} samples/s ({rates.least:.0f} to {rates.most:.0f}; predicted {rates.predicted:.0f}), "
-        f"{rates.share:.2f} of the limit of {rates.limit:.0f}"
+        f"{rates.share:.2f} of the limit of {rates.limit.samples_per_s:.0f} ({rates.limit.by})"
     )
     if told.gain is not None:
         change = told.gain
@@ -96,7 +96,7 @@ def show(told: Tuned) -> None:
 def _row(one: Tried) -> tuple[str, ...]:
     rates = one.samples_per_s
     shown = (f"{one.rate:.0f}", f"{min(rates):.0f}", f"{max(rates):.0f}") if rates else ("-", "-", "-")
-    held = f"{one.worker_bytes >> 20}" if one.worker_bytes else "-"
+    held = f"{one.workers_bytes >> 20}" if one.workers_bytes else "-"
     prefetch = str(one.setting.prefetch_factor or "-")
     failed = "; ".join(dict.fromkeys(one.failures))
     return str(one.setting.num_workers), prefetch, *shown, f"{one.predicted or 0:.0f}", held, failed

@@ -25,16 +25,18 @@ class Subject:
         self.dataset = None
         self.loader = None
         self.collate_fn = None
+        self.worker_init_fn = None
 
     def make(self, tell):
         """Import the file or module, and call the factory; False where that fails, with the finding told."""
         try:
-            factory = _imported(self.question)
+            factory = imported(self.question)
             made = factory()
         except Exception as error:
             tell.find("data-factory", "error", "the factory fails: %s" % brief(error), "correct it, then probe again")
             return False
         self.loader = made if _is_loader(made) else None
+        self.worker_init_fn = self.loader.worker_init_fn if self.loader is not None else None
         self.dataset = made.dataset if self.loader is not None else made
         if not self.mapped and not hasattr(self.dataset, "__iter__"):
             message = "the factory gives %s, which is no Dataset: it has neither __getitem__ nor __iter__"
@@ -166,7 +168,7 @@ def _is_iterable_dataset(dataset):
     return isinstance(dataset, IterableDataset)
 
 
-def _imported(question):
+def imported(question):
     """The factory, imported by a name under which spawned workers find it too."""
     _leave_names()
     sys.path[:0] = question["paths"]

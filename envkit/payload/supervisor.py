@@ -8,6 +8,7 @@ import faulthandler
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def run(units, limits, on_event, on_death):
         while waiting or running:
             while waiting and len(running) < limits.parallel:
                 running.append(_Child(waiting.pop(0), limits))
-            time.sleep(_POLL_S)
+            _wait(running)
             for child in list(running):
                 if not child.advance(on_event):
                     continue
@@ -67,6 +68,14 @@ def run(units, limits, on_event, on_death):
         for child in running:
             child.end()
         restore()
+
+
+def _wait(running):
+    """Until a child says something or ends, but no longer than the limits may go unwatched."""
+    if os.name == "posix":
+        select.select([child.out for child in running if not child.silent], [], [], _POLL_S)
+    else:
+        time.sleep(_POLL_S)
 
 
 def _leave_cleanly(running):
@@ -91,6 +100,7 @@ class _Child:
         self.limits = limits
         self.step = None
         self.ended = False
+        self.silent = False
         self.verdict = None
         self.status = None
         self.lines = []
@@ -124,6 +134,7 @@ class _Child:
             except OSError:
                 return  # nothing more for now
             if not data:
+                self.silent = True
                 return
             self._rest += data
             *lines, self._rest = self._rest.split(b"\n")
@@ -205,6 +216,7 @@ class _Child:
             for pid in members(self.pid) or [self.pid]:
                 _send(os.kill, pid, signal.SIGUSR1)
                 time.sleep(0.05)
+        self._let_trackers_clean_up()
         self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         if self._process is not None:
             self._process.wait()
@@ -212,6 +224,19 @@ class _Child:
             os.waitpid(self.pid, 0)
         os.close(self.out)
         self.out = None
+
+    def _let_trackers_clean_up(self):
+        """multiprocessing's tracker removes what spawned workers left in /dev/shm once all the others are gone."""
+        processes = members(self.pid)
+        trackers = [pid for pid in processes if b"resource_tracker" in _command(pid)]
+        if not trackers:
+            return
+        for pid in processes:
+            if pid not in trackers:
+                _send(os.kill, pid, signal.SIGKILL)
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline and any(b"resource_tracker" in _command(pid) for pid in trackers):
+            time.sleep(0.01)
 
     def _signal(self, number):
         if hasattr(os, "killpg"):
@@ -323,9 +348,28 @@ def members(group):
     return sorted(found, reverse=True)
 
 
+def _command(pid):
+    """The command line of a process; empty for one that is gone or not yet waited for."""
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def group_memory(group):
     """Bytes that the processes of a group hold for themselves; 0 where unknown."""
     return sum(map(own_memory, members(group)))
+
+
+def peak_memory():
+    """Bytes that this process held at its peak; 0 where unknown."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            found = re.search(rb"^VmHWM:\s*(\d+) kB", file.read(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found.group(1)) * 1024 if found else 0
 
 
 def own_memory(pid):

@@ -1,8 +1,7 @@
-"""The tasks that a question may name: facts, probes, bench, the user's own data, and the list of probes."""
+"""The tasks that a question may name: facts, probes, trials, the user's own data, and the list of probes."""
 
 import importlib
 
-import bench
 import facts
 import owndata
 import probes
@@ -103,10 +102,6 @@ def _wanted(probe, question):
     return probe.tier in question.get("tiers", ("fast", "workers"))
 
 
-def _bench(question, say):
-    bench.run(question.get("bench", {}), say)
-
-
 def _data(question, say):
     _preload(question)
     owndata.run(question["data"], _limits(question), say)
@@ -117,7 +112,7 @@ def _data_step(question, say):
 
 
 def _trials(question, say):
-    trials.run(question["trials"], _limits(question), say)
+    trials.run(question["trials"], _limits(question), say, question["more"])
 
 
 def _trial_step(question, say):
@@ -138,7 +133,6 @@ _TASKS = {
     "facts": _facts,
     "probes": _probes,
     "one": _one,
-    "bench": _bench,
     "data": _data,
     "data-step": _data_step,
     "trials": _trials,

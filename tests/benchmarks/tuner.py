@@ -13,16 +13,16 @@ import tempfile
 import time
 from pathlib import Path
 
-import msgspec
-
-from envkit import inside, tune
+from envkit import trials, tune
 from envkit.cli import tune_flow
-from envkit.inside import Limits, Target
+from envkit.inside import Target
+from envkit.progress import silent
+from envkit.trials import Round, Subject
 from envkit.tuning import Setting
 
 PYTHON = Path(__file__).parent.parent.parent / ".demo" / "envs" / "demo" / "bin" / "python"
 TARGET = Target(python=PYTHON, environ=dict(os.environ))
-BATCH, SECONDS, TURNS = 8, 0.6, 5
+BATCH, SECONDS, TURNS = 8, 1.0, 5
 
 
 def grid() -> list[Setting]:
@@ -36,17 +36,13 @@ def grid() -> list[Setting]:
 
 def rates(workload: str, settings: list[Setting], folder: str) -> list[float]:
     """Samples per second of each setting, in order; 0 for one that fails."""
-    found = [0.0] * len(settings)
+    wanted = [{**{n: getattr(one, n) for n in one.__struct_fields__}, "seconds": SECONDS} for one in settings]
 
-    def take(event: inside.Event) -> None:
-        if event["event"] == "trial":
-            found[event["number"]] = event["trial"]["samples_per_s"] or 0.0
+    def race() -> trials.Race[list[float]]:
+        told = yield Round(wanted=tuple(wanted))
+        return [0.0 if isinstance(one, trials.Failure) else one["samples_per_s"] or 0.0 for one in told]
 
-    wanted = [msgspec.to_builtins(one) | {"seconds": SECONDS} for one in settings]
-    trials = {"source": {"workload": workload, "folder": folder}, "wanted": wanted, "timeout_s": 60}
-    question = {"tasks": ["trials"], "trials": trials}
-    inside.ask(PYTHON, question, environ=TARGET.environ, on_event=take, limits=Limits(step_s=200))
-    return found
+    return trials.run(TARGET, Subject(folder=folder, workload=workload, timeout_s=60), race(), silent)
 
 
 def main(workloads: list[str]) -> None:

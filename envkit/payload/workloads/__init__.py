@@ -1,6 +1,6 @@
 """The workloads of the benchmark and of the tuner: each deterministic and made on the fly."""
 
-from workloads import compute, jpeg, latency, memory, text
+from workloads import compute, jpeg, latency, memory, stored, text
 
 _MADE = {
     "latency": latency.Latency,
@@ -10,6 +10,9 @@ _MADE = {
     "tiny": memory.Tiny,
     "large": memory.Large,
     "memmap": memory.MemoryMap,
+    "copy-on-write": memory.CopyOnWrite,
+    "hdf5": stored.Hdf5,
+    "lmdb": stored.Lmdb,
     "text": text.Text,
     "iterable": text.Sharded,
 }

@@ -7,7 +7,6 @@ _WORK = 40000
 class Compute:
     """Each sample is so many steps of integer arithmetic, then a small image."""
 
-    batches = 6
     length = 4096
 
     def __init__(self, folder):

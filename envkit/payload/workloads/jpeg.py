@@ -11,7 +11,6 @@ _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 class Jpeg:
     """JPEG files, written once into the folder."""
 
-    batches = 12
     length = 4096
 
     def __init__(self, folder):

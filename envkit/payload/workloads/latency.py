@@ -1,5 +1,6 @@
 """Samples that wait: what a loader does for storage or a network that answers after 10 ms."""
 
+import random
 import time
 
 WAIT_S = 0.010
@@ -9,7 +10,6 @@ SHAPE = (3, 224, 224)
 class Latency:
     """Each sample waits, then is a random float32 image of 3x224x224."""
 
-    batches = 5
     length = 4096
 
     def __init__(self, folder):
@@ -37,7 +37,7 @@ class Waiting:
 
 
 class Uneven(Latency):
-    """Waits with a heavy tail: most are short, one in sixteen is ten times as long."""
+    """Waits with a heavy tail: most are short, few are twenty times as long."""
 
     def dataset(self, length):
         """A dataset of `length` samples."""
@@ -50,5 +50,5 @@ class WaitingUnevenly(Waiting):
     def __getitem__(self, index):
         import torch
 
-        time.sleep(WAIT_S * (4.0 if index % 16 == 7 else 0.4))
+        time.sleep(WAIT_S * min(8.0, 0.4 * random.Random(index).paretovariate(1.5)))
         return torch.rand((3, 64, 64), generator=torch.Generator().manual_seed(index)), index

@@ -1,12 +1,14 @@
-"""Samples whose size decides: tiny ones that processes pass around, large ones that memory moves, files in memory."""
+"""Samples whose size decides: tiny ones that processes pass around, large ones that memory moves, files in memory;
+and a list of Python objects, which every worker copies bit by bit.
+"""
 
 import os
+import random
 
 
 class Tiny:
     """Samples of 1 kB."""
 
-    batches = 50
     length = 65536
     shape = (256,)
 
@@ -21,7 +23,6 @@ class Tiny:
 class Large(Tiny):
     """Samples of 16 MB."""
 
-    batches = 4
     length = 512
     shape = (4, 1024, 1024)
 
@@ -45,7 +46,6 @@ class Filled:
 class MemoryMap:
     """Images in one file that is mapped into memory."""
 
-    batches = 12
     length = 4096
     shape = (3, 64, 64)
     kept = 256
@@ -81,3 +81,33 @@ class Mapped:
         whole = torch.from_file(self.path, shared=False, size=self.kept * size, dtype=torch.float32)
         start = index % self.kept * size
         return whole[start : start + size].clone().reshape(self.shape), index
+
+
+class CopyOnWrite:
+    """Names of files in a list: reading one writes its reference count, so a worker gets the page for itself."""
+
+    length = 400000
+
+    def __init__(self, folder):
+        pass
+
+    def dataset(self, length):
+        """A dataset of `length` samples."""
+        return Named(length)
+
+
+class Named:
+    """The map-style dataset: each sample looks at some names here and there, as a shuffling sampler does."""
+
+    def __init__(self, length):
+        self.names = ["images/train/%08d.jpg" % index for index in range(length)]
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        import torch
+
+        draw = random.Random(index)
+        names = [self.names[draw.randrange(len(self.names))] for _ in range(64)]
+        return torch.tensor([len(name) for name in names])

@@ -6,7 +6,6 @@ import random
 class Text:
     """Token numbers, 10 to 500 of them."""
 
-    batches = 12
     length = 8192
 
     def __init__(self, folder):
