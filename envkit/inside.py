@@ -61,7 +61,7 @@ def ask(
         try:
             finished = _read(child, steps, limits)
         finally:
-            _kill_group(child)
+            _kill_group(child, steps.ended)
         if steps.hello is False:
             raise BrokenEnvironmentError(
                 f"{python}: the interpreter cannot start ({_how(child.returncode)})", details=_tail(stderr)
@@ -163,11 +163,14 @@ def _pump(stream: IO[bytes], lines: "queue.Queue[bytes | None]") -> None:
     lines.put(None)
 
 
-def _kill_group(child: "subprocess.Popen[bytes]") -> None:
+def _kill_group(child: "subprocess.Popen[bytes]", ended: bool) -> None:
     """End the payload and every worker that it left."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if child.poll() is None:
+                if not ended:
+                    # It ends its own children, which are in groups of their own.
+                    child.terminate()
                 # A payload that has said its last word is given a moment to leave by itself.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(timeout=2)

@@ -27,9 +27,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     pressure_s: Mapping[str, float]
 
     @property
-    def growth_bytes(self) -> float:
-        """How much the workers' memory grew, per batch."""
-        return (self.pss_bytes[1] - self.pss_bytes[0]) / max(1, self.batches)
+    def grown_bytes(self) -> int:
+        """How much more the workers hold for themselves at the end than at the beginning."""
+        return self.uss_bytes[1] - self.uss_bytes[0]
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

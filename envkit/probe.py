@@ -13,11 +13,12 @@ import envkit
 from envkit import codec, driver, host, inside, owndata, places, redact, report
 from envkit import prefix as prefixes
 from envkit.bench import Plan as Measurement
+from envkit.bench import bench as measure
 from envkit.cells import Cell
 from envkit.errors import BrokenEnvironmentError, InputError
 from envkit.inside import Event, Limits, Target
 from envkit.progress import Step, Tell, silent
-from envkit.report import EnvironmentFacts, Interpreter, Module, Point, Problem, Report
+from envkit.report import EnvironmentFacts, Interpreter, Module, Problem, Report
 
 _MOST_DEATHS = 30
 
@@ -63,8 +64,7 @@ class _Collected:
         self.findings: list[Event] = []
         self.facts: dict[str, Any] = {}
         self.cells: dict[str, Any] = {}
-        self.points: list[Any] = []
-        self.unmeasured: dict[str, str] = {}
+        self.measured = report.Measured()
         self.deaths: list[report.Death] = []
         self.done: list[str] = []
 
@@ -106,23 +106,25 @@ def probe(
     BrokenEnvironmentError when the interpreter cannot start or is too old.
     """
     collected = _Collected()
-    with tempfile.TemporaryDirectory(prefix="envkit-bench-") as folder:
-        data_folder = Path(folder)
-        _ask(target, {"tasks": ["facts"]}, collected, limits, tell)
-        killed = _killed(collected)
-        if probes is not None:
-            _ask(target, _probe_question(probes, collected, killed), collected, limits or _patient(probes), tell)
-        if data is not None:
-            _ask(target, _data_question(data, probes or EVERYDAY, collected), collected, limits, tell)
-        if bench is not None and not killed:
-            asked = {"folder": folder, "workers": dict(bench.workers), "repeats": bench.repeats}
-            _ask(target, {"tasks": ["bench"], "bench": asked}, collected, limits, tell)
-        described = host.describe(data_folder)
+    _ask(target, {"tasks": ["facts"]}, collected, limits, tell)
+    killed = _killed(collected)
+    if probes is not None:
+        _ask(target, _probe_question(probes, collected, killed), collected, limits or _patient(probes), tell)
+    if data is not None:
+        _ask(target, _data_question(data, probes or EVERYDAY, collected), collected, limits, tell)
+    if bench is not None and not killed:
+        collected.measured = measure(target, bench, host.memory_available() // _MEMORY_SHARE, tell)
+    described = host.describe(_data_folder(bench))
     told = _report(target, collected, described)
     if data is None:
         return told
     found = owndata.findings(_redacted(collected.findings, _replacements(target)))
     return msgspec.structs.replace(told, data=report.OwnData(factory=data.text, findings=found))
+
+
+def _data_folder(bench: Measurement | None) -> Path:
+    """Where what is measured lies: the user's images, else temporary files."""
+    return Path(bench.images if bench is not None and bench.images else tempfile.gettempdir())
 
 
 def _probe_question(plan: Plan, collected: _Collected, killed: bool) -> dict[str, Any]:
@@ -166,28 +168,24 @@ def _ask(target: Target, question: dict[str, Any], collected: _Collected, limits
             raise BrokenEnvironmentError(f"{target.python}: {death.detail}")
         tell(Step(stage="died", item=f"{death.at}: {death.detail}"))
         collected.deaths.append(death)
-        if question["tasks"] == ["bench"] or death.at == "start":
+        if death.at == "start":
             return
 
 
 def _take(event: Event, collected: _Collected, tell: Tell) -> None:
     match event["event"]:
         case "start":
-            tell(Step(stage="probe" if "bench." not in event["id"] else "benchmark", item=event["id"]))
+            tell(Step(stage="probe", item=event["id"]))
         case "fact":
             collected.facts[event["id"]] = event["fact"]
         case "cell":
             collected.cells[event["id"]] = event["cell"]
-        case "point":
-            collected.points.append(event["point"])
         case "finding":
             collected.findings.append(event)
         case "death":
             kind = msgspec.convert(event["kind"], report.DeathKind)
             tell(Step(stage="died", item=f"{event['at']}: {event['detail']}"))
             collected.deaths.append(report.Death(at=event["at"], kind=kind, detail=event["detail"]))
-        case "unmeasured":
-            collected.unmeasured[event["workload"]] = event["reason"]
         case "done":
             collected.done.append(event["id"])
 
@@ -209,8 +207,12 @@ def _report(target: Target, collected: _Collected, described: host.Host) -> Repo
         interpreter=_interpreter(facts, collected),
         variables=_variables(target.environ, replacements),
         cells=dict(sorted((cells | _dead_cells(collected)).items())),
-        points=tuple(codec.convert(point, Point, "benchmark") for point in collected.points),
-        unmeasured=_redacted(collected.unmeasured, replacements),
+        points=collected.measured.points,
+        profiles=collected.measured.profiles,
+        reference=collected.measured.reference,
+        unmeasured=_redacted(dict(collected.measured.unmeasured), replacements),
+        consumer=collected.measured.consumer,
+        interrupted=collected.measured.interrupted,
         deaths=tuple(
             msgspec.structs.replace(one, said=tuple(_redacted(list(one.said), replacements)))
             for one in collected.deaths
@@ -242,7 +244,7 @@ def _redacted(value: Any, replacements: Sequence[tuple[str, str]]) -> Any:
 
 def _dead_cells(collected: _Collected) -> dict[str, Cell]:
     """One cell for each probe that took the whole payload with it; those that took a child only have their own."""
-    ended = [one for one in collected.deaths if not one.at.startswith(("module.", "bench.", "start", "data/"))]
+    ended = [one for one in collected.deaths if not one.at.startswith(("module.", "start", "data/"))]
     return {
         f"{death.at}/process": Cell(kind="hang" if death.kind == "timeout" else "crash", detail=death.detail)
         for death in ended

@@ -13,12 +13,16 @@ from envkit.driver import Driver
 from envkit.errors import InputError
 from envkit.finding import Finding
 from envkit.host import Host
+from envkit.loads import Usage
 from envkit.prefix import PipRecord
+from envkit.tuning import Machine, Profile
 
 # History of the format. Minor versions add optional fields; a major one would mislead an older reader.
 #   1.0  first version
 #   1.1  cells: `compared`, notes of errors, samples of large tensors; findings about the user's own data
-FORMAT = "1.1"
+#   1.2  points: what the processes used, restarts without workers that stay; `waits_s` and `total_s` are of the steady
+#        state only; profiles of the workloads, rates of the machine itself
+FORMAT = "1.2"
 KEY = "envkit-report"
 
 BEHAVIOUR = re.compile(
@@ -95,7 +99,12 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One repeat of one configuration of the benchmark. Seconds; `waits_s` are the gaps after the first batch."""
+    """One repeat of one configuration of the benchmark, in seconds and bytes.
+
+    `start_s` is what starting the workers takes, `first_batch_s` the time from there to the first batch; `waits_s`
+    and `total_s` are of the steady state, after the first batches of all workers. `restart_s` is from the end of an
+    epoch to the first batch of the next with persistent workers, `fresh_restart_s` without; None for a stream.
+    """
 
     workload: str
     repeat: int
@@ -108,9 +117,24 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     start_method: str | None
     first_batch_s: float
     waits_s: tuple[float, ...]
-    restart_s: float
+    restart_s: float | None
     total_s: float
     samples_per_s: float | None
+    start_s: float | None = None
+    fresh_restart_s: float | None = None
+    batch_bytes: int | None = None
+    usage: Usage | None = None
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a benchmark found. `reference` is the speed of the machine itself, in each repeat: fixed work per second."""
+
+    points: tuple[Point, ...] = ()
+    profiles: Mapping[str, Profile] = msgspec.field(default_factory=dict)
+    reference: tuple[float, ...] = ()
+    unmeasured: Mapping[str, str] = msgspec.field(default_factory=dict)
+    consumer: str | None = None
+    interrupted: bool = False
 
 
 DeathKind = Literal["exit", "signal", "timeout", "out-of-memory", "unsupported-python"]
@@ -149,7 +173,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     variables: Mapping[str, str]
     cells: Mapping[str, Cell] = msgspec.field(default_factory=dict)
     points: tuple[Point, ...] = ()
+    profiles: Mapping[str, Profile] = msgspec.field(default_factory=dict)
+    reference: tuple[float, ...] = ()
     unmeasured: Mapping[str, str] = msgspec.field(default_factory=dict)
+    consumer: str | None = None
+    interrupted: bool = False
     deaths: tuple[Death, ...] = ()
     data: OwnData | None = None
 
@@ -169,6 +197,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if torch is not None and torch.state == "ok":
             told["torch"] = " ".join(str(torch.details.get(name)) for name in ("git_version", "cuda", "mkl"))
         return told
+
+    @property
+    def machine(self) -> Machine:
+        """What a loader could use there."""
+        return Machine(
+            cores=self.host.cores_usable or 1,
+            memory_bytes=self.host.memory_bytes or 0,
+            shm_bytes=self.host.shm_bytes,
+            open_files=self.host.open_files_soft,
+        )
 
     @property
     def keys(self) -> dict[str, str]:

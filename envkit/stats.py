@@ -22,6 +22,16 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
 
 
+def interval(rates: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the mean of repeated rates, by Student's t on their logarithms; None for one alone."""
+    if len(rates) < 2:
+        return None
+    logs = [math.log(value) for value in rates]
+    half = _point95(len(logs) - 1) * math.sqrt(statistics.variance(logs) / len(logs))
+    mean = statistics.fmean(logs)
+    return math.exp(mean - half), math.exp(mean + half)
+
+
 def compare(before: Sequence[float], after: Sequence[float], *, margin: float = 0.05) -> Change:
     """Compare two sets of repeated rates (higher is better), by Welch's interval for the difference of logarithms.
 
@@ -48,8 +58,11 @@ def _t95(va: float, na: int, vb: float, nb: int) -> float:
     if va + vb == 0:
         return _T95[0]
     freedom = (va + vb) ** 2 / (va**2 / (na - 1) + vb**2 / (nb - 1))
-    number = max(1, int(freedom))
-    return _T95[number - 1] if number <= len(_T95) else 1.96 + 2.4 / number
+    return _point95(max(1, int(freedom)))
+
+
+def _point95(freedom: int) -> float:
+    return _T95[freedom - 1] if freedom <= len(_T95) else 1.96 + 2.4 / freedom
 
 
 def _answer(ratio: float, low: float, high: float, margin: float) -> Answer:

@@ -14,9 +14,30 @@ from envkit.progress import Step, Tell
 
 T = TypeVar("T")
 
-Consumer = Mapping[str, Any]
-"""What takes the batches: `step_s`, or `bundled`, a model's name, or `model`, the user's factory."""
+BUNDLED = ("cnn", "vit")
+"""The models that envkit brings."""
 
+
+class Consumer(msgspec.Struct, frozen=True, kw_only=True):
+    """What takes the batches: a pause of some seconds, a bundled model, or the user's own; nothing at all."""
+
+    step_s: float = 0.0
+    bundled: str | None = None
+    model: owndata.Source | None = None
+
+    @property
+    def told(self) -> str | None:
+        """The consumer for people; None where there is none."""
+        pause = f"{self.step_s * 1000:g} ms for a batch" if self.step_s else None
+        return self.model.text if self.model is not None else self.bundled or pause
+
+    def question(self, timeout_s: float) -> dict[str, Any]:
+        """What the payload is asked."""
+        model = owndata.question(self.model, timeout_s) if self.model is not None else None
+        return {"step_s": self.step_s, "bundled": self.bundled, "model": model}
+
+
+NO_CONSUMER = Consumer()
 _THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -46,18 +67,21 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     source: owndata.Source | None = None
     workload: str | None = None
-    consumer: Consumer = msgspec.field(default_factory=dict)
+    images: str | None = None
+    consumer: Consumer = NO_CONSUMER
     timeout_s: float = 30.0
     memory_bytes: int | None = None
 
     def question(self, wanted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """What the payload is asked for one round."""
         source: dict[str, Any] = {"workload": self.workload, "folder": self.folder}
+        if self.images is not None:
+            source |= {"workload": "images", "folder": self.images}
         if self.source is not None:
-            source = owndata.question(self.source, self.timeout_s)
+            source |= owndata.question(self.source, self.timeout_s)
         return {
             "source": source,
-            "consumer": dict(self.consumer),
+            "consumer": self.consumer.question(self.timeout_s),
             "wanted": list(wanted),
             "timeout_s": self.timeout_s,
         }
@@ -68,20 +92,17 @@ Outcomes = list[Any]
 Race = Generator[Round, Outcomes, T]
 
 
-def consumer(step_s: float, model: owndata.Source | None, bundled: str | None) -> Consumer:
-    """The consumer as the payload is asked for it."""
-    return {
-        "step_s": step_s,
-        "bundled": bundled,
-        "model": owndata.question(model, 0) if model is not None else None,
-    }
-
-
 def run(target: Target, subject: Subject, race: "Race[T]", tell: Tell) -> T:
     """Run a race to its end: in one process of the target as long as the rounds need the same variables."""
     state = _State(race)
     while state.round is not None:
-        _segment(target, subject, state, tell)
+        try:
+            _segment(target, subject, state, tell)
+        except KeyboardInterrupt:
+            # The race keeps what it has, and has to end.
+            state.finish(Failure(kind="interrupted", reason="interrupted"))
+            if state.round is not None:
+                raise
     return state.answer  # type: ignore[no-any-return]
 
 

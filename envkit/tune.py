@@ -23,6 +23,8 @@ _START_S = 1.5
 """What one more payload costs: an interpreter that imports torch."""
 _ENOUGH = 3
 """So many trials of a setting are enough for its interval; those that are compared get them."""
+_STRIDE = 1009
+"""So many samples further on begins the next repeat."""
 _CLOSE = 0.75
 """A present setting so near to the best is tried again: it may be as good."""
 
@@ -33,7 +35,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     source: owndata.Source | None = None
     workload: str | None = None
     batch_size: int | None = None
-    consumer: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    consumer: trials.Consumer = trials.NO_CONSUMER
     budget_s: float = 60.0
     timeout_s: float = 30.0
 
@@ -63,6 +65,7 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     gain: Change | None
     tried: tuple[Tried, ...]
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 def tune(target: Target, wish: Wish, machine: Machine, *, tell: Tell = silent) -> Tuned:
@@ -91,11 +94,13 @@ class _Race:
     def __init__(self, wish: Wish, machine: Machine) -> None:
         self._wish, self._machine = wish, machine
         self._known: dict[Setting, Tried] = {}
-        self._profile = Profile(sample_s=(), mean_s=0, sample_cpu_s=0, collate_s=0, batch_bytes=0, tensors=0)
+        self._profile = Profile(
+            sample_s=(), mean_s=0, worker_s=0, sample_cpu_s=0, collate_s=0, batch_bytes=0, tensors=0
+        )
         self._notes: list[str] = []
         self._limits: tuple[str, ...] = ()
         self._spent_s, self._most = _START_S, 0
-        self._passing = False
+        self._passing, self._interrupted = False, False
         self._present = tuning.setting(0, 1)
 
     def all(self) -> Generator[Round, Outcomes, Tuned]:
@@ -131,13 +136,14 @@ class _Race:
         self._fit(None)
         if self._profile.failed is not None:
             self._passing = True
-            failed = self._profile.failed
-            self._notes.append(f"{failed.count} samples could not be read and were passed over: {failed.first}")
+            self._notes.append(f"{self._profile.failed.told} and passed over")
 
     def _profile_with(self, batch: int) -> Steps:
         (told,) = yield Round(wanted=({"kind": "profile", "seconds": _PROFILE_S, "batch_size": batch},))
         found = trials.as_record(told, Profile)
         if isinstance(found, Failure):
+            if found.kind == "interrupted":
+                raise KeyboardInterrupt
             raise InputError(
                 f"the samples cannot be read: {found.reason}", hint="envkit probe --dataset says what is wrong"
             )
@@ -150,13 +156,15 @@ class _Race:
         """One trial of each; what one of them needs for its workers may leave room for fewer."""
         failed = {one.setting for one in self._tried if one.failures}
         wanted = [one for one in dict.fromkeys(settings) if one not in failed]
-        if not wanted or (self._spent_s > self._wish.budget_s and self._alive):
+        if not wanted or self._interrupted or (self._spent_s > self._wish.budget_s and self._alive):
             return
         told = yield Round(wanted=tuple(self._question(one, more) for one in wanted), threads=threads)
         again = []
         for one, outcome in zip(wanted, told, strict=True):
             found = trials.as_record(outcome, Outcome)
-            if isinstance(found, Failure) and found.kind == "error" and not self._passing:
+            if isinstance(found, Failure) and found.kind == "interrupted":
+                self._interrupted = True
+            elif isinstance(found, Failure) and found.kind == "error" and not self._passing:
                 again.append(one)
                 reason = found.reason
             else:
@@ -165,12 +173,19 @@ class _Race:
         if again:
             # A sample that the profile did not meet: passed over from now on.
             self._passing = True
-            self._notes.append(f"samples that could not be read were passed over: {reason}")
             yield from self._try(again, threads=threads, **more)
+            if any(self._known[one].rate for one in again if one in self._known):
+                self._notes.append(f"samples that could not be read were passed over: {reason}")
+            else:
+                self._passing = False
 
     def _question(self, one: Setting, more: Mapping[str, Any]) -> dict[str, Any]:
         asked: dict[str, Any] = {name: getattr(one, name) for name in one.__struct_fields__}
-        return {**asked, "seconds": _TRIAL_S, "passing": self._passing, **more}
+        known = self._known.get(one)
+        # Every repeat begins at other samples, the same for all settings: where costs differ, few are no measure.
+        offset = len(known.samples_per_s) * _STRIDE if known else 0
+        seconds = _TRIAL_S * min(3.0, max(1.0, 1.5 * tuning.spread(self._profile)))
+        return {**asked, "seconds": seconds, "passing": self._passing, "offset": offset, **more}
 
     def _take(self, one: Setting, found: Outcome | Failure) -> None:
         self._spent_s += found.took_s if isinstance(found, Outcome) else 0.5
@@ -223,9 +238,11 @@ class _Race:
                 left = []
             enough = [one for one in left if len(self._known[one].samples_per_s) >= _ENOUGH]
             yield from self._try([one for one in left if one not in enough])
-        lone = self._known.get(self._present)
-        if lone is not None and len(lone.samples_per_s) == 1 and not lone.failures:
+        # An interval of few repeats is wide, however clear the case.
+        while (lone := self._known.get(self._present)) and 0 < len(lone.samples_per_s) < _ENOUGH and not lone.failures:
             yield from self._try([self._present])
+            if self._known[self._present] == lone:
+                return
 
     def _epochs(self) -> Steps:
         """What the start of an epoch costs with the choice, with and without workers that stay."""
@@ -241,6 +258,8 @@ class _Race:
     def _answer(self) -> Tuned:
         """The choice, and how it compares with the present setting."""
         if not self._alive:
+            if self._interrupted:
+                raise KeyboardInterrupt
             why = "; ".join(dict.fromkeys(reason for one in self._tried for reason in one.failures))
             raise InputError(f"no setting loads: {why}", hint="envkit probe --dataset says what is wrong")
         chosen = tuning.choose(self._alive, self._step_s)
@@ -258,6 +277,7 @@ class _Race:
             gain=gain,
             tried=tuple(sorted(map(self._with_prediction, self._tried), key=lambda one: one.setting.cost)),
             notes=(*self._limits, *self._notes),
+            interrupted=self._interrupted,
         )
 
     def _finished(self, one: Tried) -> Setting:

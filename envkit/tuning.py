@@ -21,7 +21,7 @@ _CHEAP_S = 200e-6
 """Samples that take less are not made by several threads."""
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of a DataLoader, and how many threads libraries may use in its workers (None: as they are)."""
 
     num_workers: int
@@ -75,16 +75,24 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     first: str
 
+    @property
+    def told(self) -> str:
+        """A sentence."""
+        return f"{self.count} sample{'s' if self.count > 1 else ''} could not be read ({self.first})"
+
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What samples and a batch cost in the main process, in seconds and bytes; and the user's own setting.
 
-    `moved_s` is what a batch takes from a worker to the main process, `copied_bytes_per_s` what one core copies,
-    `step_s` and `step_cpu_s` what the consumer takes for a batch, `device` the copies to a GPU, None without one.
+    `mean_s` is what a sample takes there, `worker_s` and `sample_cpu_s` what it takes with the one thread that torch
+    gives to workers; `sample_s` are such times. `moved_s` is what a batch takes from a worker to the main process,
+    `copied_bytes_per_s` what one core copies, `step_s` and `step_cpu_s` what the consumer takes for a batch, `device`
+    the copies to a GPU, None without one; `holds` are the large Python containers of the dataset.
     """
 
     sample_s: tuple[float, ...]
     mean_s: float
+    worker_s: float
     sample_cpu_s: float
     collate_s: float
     batch_bytes: int
@@ -94,6 +102,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float = 0.0
     step_cpu_s: float = 0.0
     device: Mapping[str, float] | None = None
+    holds: tuple[str, ...] = ()
     failed: Failed | None = None
     length: int | None = None
     present: Setting | None = None
@@ -144,9 +153,10 @@ def predicted(profile: Profile, machine: Machine, workers: int, batch_size: int)
     A worker makes, collates and sends one batch after the other; the cores limit what computes; the main process
     takes its part of moving a batch, and the consumer its time.
     """
-    made, busy = batch_size * profile.mean_s + profile.collate_s, batch_size * profile.sample_cpu_s + profile.collate_s
     if workers == 0:
-        return batch_size / (made + profile.step_s)
+        return batch_size / (batch_size * profile.mean_s + profile.collate_s + profile.step_s)
+    made = batch_size * profile.worker_s + profile.collate_s
+    busy = batch_size * profile.sample_cpu_s + profile.collate_s
     moved = profile.moved_s or 0.0
     rates = [
         workers / (made + moved),
@@ -162,11 +172,12 @@ def limit(profile: Profile, machine: Machine, workers: int, batch_size: int) -> 
     Workers over latency, cores over computing, memory over moving; and the consumer, where there is one.
     """
     if workers == 0:
-        return Limit(samples_per_s=batch_size / (batch_size * profile.mean_s + profile.step_s), by="one process")
-    found = [
-        Limit(samples_per_s=workers / profile.mean_s, by="workers over latency"),
-        Limit(samples_per_s=machine.cores / max(profile.sample_cpu_s, 1e-9), by="cores over computing"),
-    ]
+        found = [Limit(samples_per_s=batch_size / (batch_size * profile.mean_s + profile.step_s), by="one process")]
+    else:
+        found = [
+            Limit(samples_per_s=workers / profile.worker_s, by="workers over latency"),
+            Limit(samples_per_s=machine.cores / max(profile.sample_cpu_s, 1e-9), by="cores over computing"),
+        ]
     if profile.copied_bytes_per_s and profile.batch_bytes:
         share = profile.batch_bytes / batch_size
         found.append(Limit(samples_per_s=machine.cores * profile.copied_bytes_per_s / share, by="memory bandwidth"))
@@ -219,7 +230,7 @@ def candidates(profile: Profile, machine: Machine, batch_size: int, most: int) -
     hopes = {count: predicted(profile, machine, count, batch_size) for count in range(most + 1)}
     best = max(hopes.values())
     first = min(count for count in hopes if hopes[count] >= 0.99 * best)
-    counts = {0, 1, first, min(machine.cores, most), min(most, 2 * first)}
+    counts = {0, 1, first, min(machine.cores, most)}
     kept = sorted(count for count in counts if hopes[count] >= _HOPELESS * best)
     return tuple(setting(count, batch_size) for count in kept)
 
@@ -292,4 +303,9 @@ def pins(profile: Profile) -> bool:
 
 def threads_worth_a_trial(profile: Profile) -> bool:
     """Whether samples are made by several threads at once, which several workers would multiply."""
-    return profile.mean_s > _CHEAP_S and profile.sample_cpu_s > 1.2 * statistics.fmean(profile.sample_s)
+    return profile.worker_s > _CHEAP_S and profile.sample_cpu_s > 1.2 * profile.worker_s
+
+
+def spread(profile: Profile) -> float:
+    """The standard deviation of what samples take, as a share of their mean."""
+    return statistics.pstdev(profile.sample_s) / max(1e-9, statistics.fmean(profile.sample_s))

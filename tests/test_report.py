@@ -59,7 +59,7 @@ def test_all_fields_that_do_not_fit_are_told_with_their_paths(tmp_path):
 
 def test_the_schema_that_is_shipped_is_the_one_of_the_records():
     """To renew it: python -c 'from envkit import report; print(report.schema().decode(), end="")'."""
-    assert (places.data("report-1.1.schema.json")).read_bytes() == report.schema()
+    assert (places.data("report-1.2.schema.json")).read_bytes() == report.schema()
 
 
 def test_the_golden_report_holds_no_path_of_a_machine():

@@ -124,6 +124,34 @@ def data_source(text: str) -> Any:
     return owndata.source(text, Path.cwd(), python_path)
 
 
+def consumer(step_ms: float, model: str | None) -> Any:
+    """What takes the batches: --step-ms, or --model with a bundled model's name or a factory."""
+    from envkit import trials
+
+    if step_ms and model is not None:
+        raise InputError("give --step-ms or --model, not both")
+    if model is None:
+        return trials.Consumer(step_s=step_ms / 1000)
+    if model in trials.BUNDLED:
+        return trials.Consumer(bundled=model)
+    if ":" not in model:
+        raise InputError(
+            f"--model {model!r}: no such model",
+            hint=f"give {', '.join(trials.BUNDLED)}, or file.py:f, which returns a Module or a function of a batch",
+        )
+    return trials.Consumer(model=data_source(model))
+
+
+def consumers(function: F) -> F:
+    """--step-ms and --model: what computes between batches."""
+    function = click.option(
+        "--model", metavar="cnn|vit|FILE.py:F", help="Train this between batches: a bundled model, or what F returns."
+    )(function)
+    return click.option(
+        "--step-ms", type=click.FloatRange(min=0), default=0.0, help="What training takes for a batch, in ms."
+    )(function)
+
+
 def _executable(path: Path) -> Path:
     """An interpreter by path, or by name on PATH."""
     import shutil

@@ -15,7 +15,7 @@ from envkit.cli import options, render
 @click.option("--loader", metavar="FILE.py:F|MODULE:F", help="Tune the DataLoader that this function returns.")
 @click.option("--workload", metavar="NAME", help="Tune for a bundled workload instead: latency, jpeg, cpu, tiny, ...")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Default: the loader's own, else 32.")
-@click.option("--step-ms", type=click.FloatRange(min=0), default=0.0, help="What training takes for a batch.")
+@options.consumers
 @click.option("--budget", default="60s", show_default=True, help="How long to try, as 60s or 2m.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=30.0, show_default=True, help="Seconds for one trial.")
 @options.as_json

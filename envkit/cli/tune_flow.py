@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 
-from envkit import host, trials
+from envkit import bench, host
 from envkit.cli import options, render
 from envkit.errors import InputError
 from envkit.tune import Tuned, Wish
 from envkit.tuning import Machine, Tried
-
-WORKLOADS = ("latency", "uneven", "jpeg", "cpu", "tiny", "large", "memmap", "text", "iterable")
 
 
 def wish(
@@ -23,6 +21,7 @@ def wish(
     workload: str | None,
     batch_size: int | None,
     step_ms: float,
+    model: str | None,
     budget: str,
     timeout: float,
     **_: Any,
@@ -31,14 +30,14 @@ def wish(
     given = [one for one in (dataset, loader, workload) if one is not None]
     if len(given) != 1:
         raise InputError("what shall be tuned?", hint="give one of --dataset, --loader and --workload")
-    if workload is not None and workload not in WORKLOADS:
-        raise InputError(f"no such workload: {workload}", hint=f"there are {', '.join(WORKLOADS)}")
+    if workload is not None and workload not in bench.WORKLOADS:
+        raise InputError(f"no such workload: {workload}", hint=f"there are {', '.join(bench.WORKLOADS)}")
     text = dataset or loader
     return Wish(
         source=options.data_source(text) if text is not None else None,
         workload=workload,
         batch_size=batch_size,
-        consumer=trials.consumer(step_ms / 1000, None, None),
+        consumer=options.consumer(step_ms, model),
         budget_s=_seconds(budget),
         timeout_s=timeout,
     )

@@ -10,6 +10,8 @@ import usage
 from loading import shut_down
 from structure import every_tensor
 
+_LISTED = 1 << 20
+"""Longer datasets are read from their beginning: a list of their indices would be in the way."""
 _ROUNDS = 3
 """At least so many batches of every worker: the gaps between batches are periodic in the number of workers."""
 
@@ -154,15 +156,27 @@ def _batching(subject, wanted, batches):
     if not subject.mapped:
         return {"batch_size": size, "drop_last": bool(own is not None and own.drop_last)}
     if own is None:
-        indices = range(max(1, subject.length or 1))
+        length = max(1, subject.length or 1)
+        first = wanted.get("offset", 0) % length
+        indices = [*range(first, length), *range(first)] if length <= _LISTED else range(length)
         return {"batch_size": size, "sampler": Repeated(indices, batches and batches * size)}
-    if _own_batches(own, size):
+    if _own_batches(own):
         return {"batch_sampler": Repeated(own.batch_sampler, batches)}
     limit = batches and batches * size
     return {"batch_size": size, "sampler": Repeated(own.sampler, limit), "drop_last": own.drop_last}
 
 
-def _own_batches(own, size):
+def indices(subject):
+    """The indices of single samples in the order in which the user's loader reads them, without end."""
+    own = subject.loader
+    if own is None:
+        return iter(Repeated(range(max(1, subject.length or 1))))
+    if own.batch_sampler is None or not _own_batches(own):
+        return iter(Repeated(own.sampler))
+    return (index for batch in Repeated(own.batch_sampler) for index in batch)
+
+
+def _own_batches(own):
     """Whether batches are drawn by a sampler of the user's own, which no batch size can stand for."""
     from torch.utils.data import BatchSampler
 

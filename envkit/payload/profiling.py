@@ -3,40 +3,62 @@
 All times are seconds, all sizes bytes.
 """
 
+import contextlib
 import itertools
 import time
 
+import holding
 import measuring
 from loading import shut_down
 from structure import every_tensor
 
 _MOST_SAMPLES = 512
 _MOVED_S = 0.12
-_COPIED = 1 << 24
+_COPIED = (1 << 22, 1 << 27)
 
 
 def profile(subject, wanted, consume=None):
     """The costs that the tuner's model and the limits are made of; `consume` is what takes a batch."""
     size = wanted["batch_size"]
-    walls, cpus, samples, failed = _samples(subject, wanted["seconds"], size)
-    told = {"sample_s": walls, "length": subject.length, "present": _present(subject), "failed": failed}
-    if not samples:
-        return dict(told, mean_s=0.0, sample_cpu_s=0.0, collate_s=0.0, batch_bytes=0, tensors=0)
-    collate = _collate_of(subject)
-    # The first call imports, allocates and starts threads.
-    collate(samples)
-    batch, spent = _timed(lambda: collate(samples))
+    alone, _, _, failed = _samples(subject, wanted["seconds"] / 2, 1)
+    told = {"length": subject.length, "present": _present(subject), "failed": failed}
+    with _one_thread():
+        walls, cpus, samples, _ = _samples(subject, wanted["seconds"], size)
+        if not samples:
+            return dict(told, sample_s=[], mean_s=0.0, worker_s=0.0, sample_cpu_s=0.0, collate_s=0.0, **_NOTHING)
+        collate = _collate_of(subject)
+        # The first call imports, allocates and starts threads.
+        collate(samples)
+        batch, spent = _timed(lambda: collate(samples))
+        told.update(worker_s=_mean_cost(subject, walls), sample_cpu_s=sum(cpus) / len(cpus))
     told.update(measuring.size(batch))
     told.update(
-        mean_s=_mean_cost(subject, walls),
-        sample_cpu_s=sum(cpus) / len(cpus),
+        sample_s=walls,
+        mean_s=_mean_cost(subject, alone),
         collate_s=spent / len(samples) * size,
         moved_s=_moved(batch),
-        copied_bytes_per_s=_bandwidth(),
+        copied_bytes_per_s=_bandwidth(told["batch_bytes"]),
+        holds=["%s, a %s of %d items" % found[:3] for found in holding.large(subject.dataset)],
         device=_device(batch),
         **_step(batch, consume),
     )
     return told
+
+
+_NOTHING = {"batch_bytes": 0, "tensors": 0}
+
+
+@contextlib.contextmanager
+def _one_thread():
+    """As workers run: torch gives each of them one thread."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _collate_of(subject):
@@ -49,32 +71,37 @@ def _collate_of(subject):
 
 def _samples(subject, seconds, size):
     """Wall and CPU time of each sample, the last ones, and how many could not be read, with the first error."""
-    source = iter(subject.dataset) if not subject.mapped else None
+    source, indices = (None, measuring.indices(subject)) if subject.mapped else (iter(subject.dataset), None)
     walls, cpus, samples, failures = [], [], [], []
     begun = time.perf_counter()
-    for number in itertools.count():
-        if time.perf_counter() - begun >= seconds or number >= _MOST_SAMPLES:
+    for _ in range(_MOST_SAMPLES):
+        if time.perf_counter() - begun >= seconds:
             break
         cpu, wall = time.process_time(), time.perf_counter()
         try:
-            sample = next(source) if source is not None else subject.dataset[_index(subject, number)]
+            sample = next(source) if source is not None else subject.dataset[next(indices)]
         except StopIteration:
             break
         except Exception as error:
             if source is not None:
                 raise
-            failures.append("%s: %s" % (type(error).__name__, str(error)[:200]))
+            failures.append(error)
             continue
         walls.append(time.perf_counter() - wall)
         cpus.append(time.process_time() - cpu)
         samples = (samples + [sample])[-size:]
     if failures and not walls:
-        raise ValueError(failures[0])
-    return walls, cpus, samples, {"count": len(failures), "first": failures[0]} if failures else None
+        raise failures[0]
+    # The first one imports and allocates what the others find ready.
+    walls, cpus = (walls[1:], cpus[1:]) if len(walls) > 3 else (walls, cpus)
+    return walls, cpus, samples, _told(failures)
 
 
-def _index(subject, number):
-    return number % max(1, subject.length or 1)
+def _told(failures):
+    """How many samples could not be read, and the first error."""
+    if not failures:
+        return None
+    return {"count": len(failures), "first": "%s: %s" % (type(failures[0]).__name__, str(failures[0])[:200])}
 
 
 def _mean_cost(subject, walls):
@@ -82,13 +109,14 @@ def _mean_cost(subject, walls):
     mean = sum(walls) / len(walls)
     if not subject.mapped or mean > 1e-4:
         return mean
-    _, spent = _timed(lambda: [_read(subject, number) for number in range(len(walls))])
+    chosen = list(itertools.islice(measuring.indices(subject), len(walls)))
+    _, spent = _timed(lambda: [_read(subject, index) for index in chosen])
     return spent / len(walls)
 
 
-def _read(subject, number):
+def _read(subject, index):
     try:
-        return subject.dataset[_index(subject, number)]
+        return subject.dataset[index]
     except Exception:
         return None
 
@@ -154,13 +182,14 @@ def _step(batch, consume):
     return {"step_s": sum(spent) / 3, "step_cpu_s": (time.process_time() - cpu) / 3}
 
 
-def _bandwidth():
-    """Bytes per second that one core copies into memory that is new to it."""
+def _bandwidth(batch_bytes):
+    """Bytes per second that one core copies, in pieces of a batch, as collating into shared memory does."""
     import torch
 
-    source = torch.ones(_COPIED // 4)
-    best = min(_timed(source.clone)[1] for _ in range(5))
-    return _COPIED / best
+    size = max(_COPIED[0], min(_COPIED[1], batch_bytes))
+    with _one_thread():
+        source = torch.ones(size // 4)
+        return size / min(_timed(source.clone)[1] for _ in range(3))
 
 
 def _device(batch):

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from envkit import trials, tune
+from envkit import bench, trials, tune
 from envkit.cli import tune_flow
 from envkit.inside import Target
 from envkit.progress import silent
@@ -81,4 +81,4 @@ def _shown(one: Setting) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(tune_flow.WORKLOADS))
+    main(sys.argv[1:] or list(bench.WORKLOADS))

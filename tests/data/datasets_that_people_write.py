@@ -258,6 +258,24 @@ def a_broken_sample():
     return Base(_broken)
 
 
+def _unreadable(index):
+    raise ValueError("bad file")
+
+
+def nothing_readable():
+    return Base(_unreadable)
+
+
+def rarely_broken():
+    return Base(_rarely, length=4000)
+
+
+def _rarely(index):
+    if index == 1500:
+        raise ValueError("bad file")
+    return torch.zeros(3, 8, 8)
+
+
 def broken_factory():
     return undefined_name  # noqa: F821
 
@@ -287,6 +305,36 @@ def deadlock():
 
 def worker_deadlock():
     return Base(lambda index: _lock_twice() if get_worker_info() else index)
+
+
+def slow_worker_deadlock():
+    return Base(lambda index: _lock_twice() if get_worker_info() else time.sleep(0.01) or index)
+
+
+class NotInAFork(Dataset):
+    """A handle that works in the process that made it and in workers started anew, as CUDA's and some clients' do."""
+
+    def __init__(self):
+        self.made = os.getpid()
+
+    def __getstate__(self):
+        return {}
+
+    def __setstate__(self, state):
+        self.made = os.getpid()
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        if os.getpid() != self.made:
+            raise RuntimeError("cannot re-initialize in a forked subprocess")
+        return torch.zeros(2)
+
+
+def not_in_a_fork():
+    return NotInAFork()
 
 
 def factory_hangs():
@@ -332,3 +380,36 @@ def _slow(index):
 
 def slow_loader():
     return DataLoader(Base(_slow), batch_size=4, num_workers=1, collate_fn=_without_none)
+
+
+def a_model():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(4))
+
+
+def a_function_of_a_batch():
+    return lambda batch: batch[0].sum().item()
+
+
+class TwoAndFour:
+    """A sampler of batches of unequal length."""
+
+    def __len__(self):
+        return 8
+
+    def __iter__(self):
+        for number in range(8):
+            yield [0, 1] if number % 2 else [0, 1, 2, 3]
+
+
+def batches_of_two_and_four():
+    return DataLoader(Base(_pair), batch_sampler=TwoAndFour())
+
+
+def killed_workers():
+    return Base(_killed_in_a_worker)
+
+
+def _killed_in_a_worker(index):
+    if torch.utils.data.get_worker_info() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return torch.zeros(2)

@@ -6,6 +6,7 @@ _MADE = {
     "latency": latency.Latency,
     "uneven": latency.Uneven,
     "jpeg": jpeg.Jpeg,
+    "images": jpeg.Images,
     "cpu": compute.Compute,
     "tiny": memory.Tiny,
     "large": memory.Large,

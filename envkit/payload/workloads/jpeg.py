@@ -30,6 +30,27 @@ class Jpeg:
         return Files(self.paths, length)
 
 
+class Images:
+    """The image files in a folder of the user's, and below it."""
+
+    length = None
+
+    def __init__(self, folder):
+        from PIL import Image
+
+        known = Image.registered_extensions()
+        found = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+        self.paths = sorted(path for path in found if os.path.splitext(path)[1].lower() in known)
+        if not self.paths:
+            raise ValueError("there are no image files in the folder")
+
+    def dataset(self, length):
+        """A dataset of all files, in the order of a shuffling sampler: a disk does not read them in one go."""
+        paths = list(self.paths)
+        random.Random(0).shuffle(paths)
+        return Files(paths, len(paths))
+
+
 class Files:
     """The map-style dataset."""
 
