@@ -134,12 +134,22 @@ def _memory_limit() -> int | NoLimit | None:
 
 
 def memory_available() -> int:
-    """Bytes that a process may still take: what is free, within the control group's limit."""
+    """Bytes that a process may still take: what is free, within the limits of the control group and of processes."""
     import psutil
 
-    free = psutil.virtual_memory().available
-    limit = _memory_limit()
-    return min(free, limit) if isinstance(limit, int) else free
+    limit, address_space = _memory_limit(), _address_space()
+    limits = [psutil.virtual_memory().available, *(one for one in (limit, address_space) if isinstance(one, int))]
+    return min(limits)
+
+
+def _address_space() -> int | None:
+    """RLIMIT_AS, which `ulimit -v` sets; None where there is none."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def oom_kills() -> int | None:

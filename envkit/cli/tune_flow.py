@@ -2,16 +2,85 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from envkit import bench, host
+from envkit import batchsize, bench, host, tune
+from envkit.batchsize import BatchTuned
 from envkit.cli import options, render
 from envkit.errors import InputError
+from envkit.inside import Target
+from envkit.progress import Tell
 from envkit.tune import Tuned, Wish
 from envkit.tuning import Machine, Tried
+
+Show = Callable[..., int]
+"""Shows an answer, `as_json` or for people, and tells the exit code."""
+
+
+def arguments(target: Target, talk: Tell, **more: Any) -> Show:
+    """Find the arguments of a DataLoader."""
+    told = tune.tune(target, wish(**more), machine(), tell=talk)
+
+    def show(*, as_json: bool) -> int:
+        if as_json:
+            render.record(plain(told))
+        else:
+            _show(told)
+        return 130 if told.interrupted else 0
+
+    return show
+
+
+def batch_size(target: Target, talk: Tell, **more: Any) -> Show:
+    """Find the batch size of a model."""
+    asked = wish(**more)
+    if more["model"] is None:
+        raise InputError(
+            "--tune-batch needs --model", hint="a batch size is a model's: give cnn, vit or file.py:function"
+        )
+    wanted = batchsize.Wish(
+        consumer=asked.consumer,
+        source=asked.source,
+        workload=asked.workload,
+        first=asked.batch_size or 1,
+        budget_s=asked.budget_s,
+        timeout_s=asked.timeout_s,
+    )
+    told = batchsize.find(target, wanted, machine(), tell=talk)
+
+    def show(*, as_json: bool) -> int:
+        if as_json:
+            render.record(told)
+        else:
+            _show_sizes(told)
+        return 0
+
+    return show
+
+
+def _show_sizes(told: BatchTuned) -> None:
+    rows = [
+        (
+            str(one.batch_size),
+            f"{one.rate:.0f}" if one.fits else "-",
+            f"{one.memory_bytes >> 20}" if one.fits else "-",
+            "" if one.fits else next(attempt.reason for attempt in one.attempts if not attempt.fits),
+        )
+        for one in told.tried
+    ]
+    render.table(("batch_size", "samples/s of the model", "MiB at the peak", ""), rows)
+    best = max(told.tried, key=lambda one: one.rate)
+    chosen = next(one for one in told.tried if one.batch_size == told.batch_size)
+    render.say(
+        f"batch_size={told.batch_size}: {chosen.rate:.0f} samples/s, {chosen.rate / best.rate:.0%} of the best "
+        f"({best.batch_size}); the largest that fits in {told.memory_limit_bytes >> 20} MiB is {told.largest}"
+    )
+    for note in told.notes:
+        render.say(f"note: {note}")
 
 
 def wish(
@@ -71,7 +140,7 @@ def plain(told: Tuned) -> dict[str, Any]:
     return record
 
 
-def show(told: Tuned) -> None:
+def _show(told: Tuned) -> None:
     """What was tried, the arguments to paste, and how they compare with the present ones."""
     headers = ("num_workers", "prefetch", "samples/s: median", "least", "most", "predicted", "MiB in workers", "")
     render.table(headers, [_row(one) for one in told.tried])

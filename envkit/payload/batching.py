@@ -42,8 +42,8 @@ def _steps(consume, batch, wanted):
         spent.append(time.perf_counter() - last)
     total = time.perf_counter() - begun
     rate = wanted["batch_size"] * len(spent) / total
-    told = {"fits": True, "samples_per_s": rate, "step_s": spent, "memory_bytes": _peak()}
-    return dict(told, **measuring.size(batch))
+    told = {"fits": True, "samples_per_s": rate, "batch_bytes": measuring.size(batch)["batch_bytes"]}
+    return dict(told, **_memory())
 
 
 def _no_memory(error):
@@ -53,10 +53,11 @@ def _no_memory(error):
     return named or "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
 
 
-def _peak():
-    """Bytes at the peak: of the GPU's allocator where there is a GPU, else of this process."""
+def _memory():
+    """Bytes at the peak, and how many there are: of the GPU's where there is one, else of this process."""
     import torch
 
     if torch.cuda.is_available():
-        return torch.cuda.max_memory_reserved()
-    return supervisor.peak_memory()
+        limit = torch.cuda.mem_get_info()[1]
+        return {"memory_bytes": torch.cuda.max_memory_reserved(), "memory_limit_bytes": limit}
+    return {"memory_bytes": supervisor.peak_memory()}
