@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -215,5 +216,95 @@ def _line(gpu: Gpu) -> str:
     return ", ".join(parts)
 
 
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """What a card does at a moment: percent, bytes; bytes per second from the host, and what the link can carry."""
+
+    utilisation_percent: int | None = None
+    memory_used_bytes: int | None = None
+    memory_bytes: int | None = None
+    received_bytes_per_s: float | None = None
+    link_bytes_per_s: float | None = None
+
+
+class Meter:
+    """The cards' use again and again, from a child process that asks NVML; nothing where there is no NVML."""
+
+    def __init__(self, every_s: float) -> None:
+        command = [sys.executable, "-m", "envkit.driver", str(every_s)]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._child.stdout is not None
+        os.set_blocking(self._child.stdout.fileno(), False)
+        self._rest, self._last = b"", ()  # type: tuple[bytes, tuple[Use, ...]]
+
+    def read(self) -> tuple[Use, ...]:
+        """The latest answer."""
+        assert self._child.stdout is not None
+        *lines, self._rest = (self._rest + (self._child.stdout.read() or b"")).split(b"\n")
+        if lines:
+            self._last = msgspec.json.decode(lines[-1], type=tuple[Use, ...])
+        return self._last
+
+    def cpu_s(self) -> float:
+        """CPU time that the child has taken, in seconds; 0 where it is over, for there is no NVML."""
+        import psutil
+
+        try:
+            told = psutil.Process(self._child.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(told.user + told.system)
+
+    def close(self) -> None:
+        """End the child."""
+        self._child.kill()
+        self._child.wait()
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+
+
+_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.56e9}
+"""What a lane of PCI Express carries one way, by generation. Source: the PCI-SIG's specifications."""
+
+
+def _meter(every_s: float) -> None:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    while handles:
+        sys.stdout.buffer.write(msgspec.json.encode([_use(pynvml, handle) for handle in handles]) + b"\n")
+        sys.stdout.buffer.flush()
+        time.sleep(every_s)
+
+
+def _use(pynvml: Any, handle: Any) -> Use:
+    def asked(question: Callable[[], T]) -> T | None:
+        try:
+            return question()
+        except (pynvml.NVMLError, KeyError):
+            return None
+
+    memory = asked(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle))
+    received = asked(lambda: pynvml.nvmlDeviceGetPcieThroughput(handle, pynvml.NVML_PCIE_UTIL_RX_BYTES))
+    return Use(
+        utilisation_percent=asked(lambda: int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+        memory_used_bytes=int(memory.used) if memory is not None else None,
+        memory_bytes=int(memory.total) if memory is not None else None,
+        received_bytes_per_s=None if received is None else received * 1e3,
+        link_bytes_per_s=asked(
+            lambda: (
+                _LANE_BYTES_PER_S[pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)]
+                * pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)
+            )
+        ),
+    )
+
+
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(_ask()))
+    if len(sys.argv) > 1:
+        _meter(float(sys.argv[1]))
+    else:
+        sys.stdout.buffer.write(msgspec.json.encode(_ask()))

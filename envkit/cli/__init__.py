@@ -25,6 +25,7 @@ CONTENTS = {
     "explain": "Say all about a known change of behaviour that diff named.",
     "bench": "Measure how fast its DataLoader loads.",
     "tune": "Find the arguments of a DataLoader: fastest, with the fewest workers.",
+    "watch": "Watch a training job and say what holds it back.",
     "doctor": "Find known trouble: in a file, a lock, an environment, this machine.",
     "host": "Show what this machine is and what it can run.",
     "run": "Run a command in an environment.",

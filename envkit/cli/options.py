@@ -152,6 +152,14 @@ def consumers(function: F) -> F:
     )(function)
 
 
+def seconds(option: str, text: str) -> float:
+    """A time as people write it: 60s, 2m, 90."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min)?", text.strip())
+    if found is None or not float(found[1]):
+        raise InputError(f"{option} {text!r} is no time", hint="write 60s or 2m")
+    return float(found[1]) * (60 if (found[2] or "s").startswith("m") else 1)
+
+
 def _executable(path: Path) -> Path:
     """An interpreter by path, or by name on PATH."""
     import shutil

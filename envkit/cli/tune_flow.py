@@ -1,7 +1,6 @@
 """What `tune` was asked for, on which machine, and its answer for people."""
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,16 +106,9 @@ def wish(
         workload=workload,
         batch_size=batch_size,
         consumer=options.consumer(step_ms, model),
-        budget_s=_seconds(budget),
+        budget_s=options.seconds("--budget", budget),
         timeout_s=timeout,
     )
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min)?", text.strip())
-    if found is None or not float(found[1]):
-        raise InputError(f"--budget {text!r} is no time", hint="write 60s or 2m")
-    return float(found[1]) * (60 if (found[2] or "s").startswith("m") else 1)
 
 
 def machine() -> Machine:
