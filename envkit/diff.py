@@ -1,28 +1,18 @@
 """Two reports in, their differences out: by consequence, each with what most likely caused it."""
 
-import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from envkit import behaviour, names, stats
+from envkit import behaviour, names, pace
 from envkit.cells import Difference
+from envkit.pace import Pace
 from envkit.report import Module, Report
-from envkit.stats import Change
 
 FailOn = Literal["any", "speed", "results", "breaks"]
-
-
-class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration of the benchmark in both reports: median samples/s, and how they compare."""
-
-    workload: str
-    workers: int
-    before: float
-    after: float
-    change: Change
+"""What a comparison fails on: the group, or a graver one."""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +39,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[Difference, ...]
     messages: tuple[Difference, ...]
     hardware: tuple[Difference, ...]
-    speed: tuple[Speed, ...]
+    pace: Pace
     packages: tuple[Fact, ...]
     host: tuple[Fact, ...]
     unseen: tuple[Unseen, ...]
@@ -60,12 +50,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing but the hosts differs."""
-        return not (self.breaks or self.results or self.messages or self.packages or self._moved)
-
-    @property
-    def _moved(self) -> bool:
-        return any(one.change.answer in ("better", "worse") for one in self.speed)
+        """Whether nothing but the hosts differs; between unlike ones, speed is the hosts' too."""
+        moved = not self.pace.unlike and self.pace.has("better", "worse")
+        return not (self.breaks or self.results or self.messages or self.packages or moved)
 
     def fails(self, on: FailOn) -> bool:
         """Whether the group that was named, or a graver one, has a difference."""
@@ -73,27 +60,26 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             case "any":
                 return not self.empty
             case "speed":
-                return any(one.change.answer == "worse" for one in self.speed)
+                return self.pace.has("worse")
             case "results":
                 return bool(self.breaks or self.results)
             case "breaks":
                 return bool(self.breaks)
 
 
-def diff(before: Report, after: Report) -> Comparison:
-    """Compare two reports."""
+def diff(before: Report, after: Report, *, margin: float = pace.MARGIN) -> Comparison:
+    """Compare two reports; speeds within `margin` are the same."""
     behaves = behaviour.compare(before, after)
     groups: dict[str, list[Difference]] = defaultdict(list)
     for one in behaves.differences:
         groups[_GROUPS[one.kind] if one.kind != "unexplained" else "results"].append(one)
-    speed = _speed(before, after)
     common = before.cells.keys() & after.cells.keys()
     return Comparison(
         breaks=tuple(groups["breaks"]),
         results=tuple(groups["results"]),
         messages=tuple(groups["messages"]),
         hardware=tuple(groups["hardware"]),
-        speed=tuple(speed),
+        pace=pace.compare(before, after, margin=margin),
         packages=tuple(_all_packages(before, after)),
         host=_host(before, after),
         unseen=tuple(Unseen(id=one.id, sentence=one.sentence, source=one.source) for one in behaves.unseen),
@@ -112,28 +98,6 @@ _GROUPS = {
     "warning": "messages",
     "hardware": "hardware",
 }
-
-
-def _speed(before: Report, after: Report) -> list[Speed]:
-    old, new = _rates(before), _rates(after)
-    return [
-        Speed(
-            workload=key[0],
-            workers=key[1],
-            before=statistics.median(old[key]),
-            after=statistics.median(new[key]),
-            change=stats.compare(old[key], new[key]),
-        )
-        for key in sorted(old.keys() & new.keys())
-    ]
-
-
-def _rates(report: Report) -> dict[tuple[str, int], list[float]]:
-    found: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for point in report.points:
-        if point.samples_per_s is not None:
-            found[point.workload, point.workers].append(point.samples_per_s)
-    return found
 
 
 def _all_packages(before: Report, after: Report) -> list[Fact]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from test_probe import debian_report, torch_report  # noqa: F401
 
-from envkit import behaviour, diff, report, stats
+from envkit import behaviour, diff, pace, report, stats
 from envkit.cells import Cell
 from envkit.report import Module, Report
 
@@ -26,7 +26,7 @@ def test_a_report_does_not_differ_from_itself(torch_project, envkit):
     path = torch_project / "environment.report.json"
     assert "no difference" in envkit("diff", path, path).stdout
     answer = json.loads(envkit("diff", path, path, "--format", "json").stdout)
-    assert {one["change"]["answer"] for one in answer["speed"]} == {"same"}
+    assert {one["change"]["answer"] for one in answer["pace"]["speeds"]} == {"same"}
 
 
 def test_two_torches_differ_as_documented_with_torch_as_the_suspect(files, envkit):
@@ -59,7 +59,7 @@ def test_text_and_markdown_lead_with_what_breaks(files, envkit):
     assert "[uint16-tensors; probe runs of 2.0.0 and 2.4.1]" in markdown
 
 
-@pytest.mark.parametrize(("fail_on", "status"), [("any", 1), ("results", 1), ("breaks", 1), ("speed", 0)])
+@pytest.mark.parametrize(("fail_on", "status"), [("any", 1), ("results", 1), ("breaks", 1), ("speed", 2)])
 def test_the_exit_status_follows_the_group_named(fail_on, status, files, envkit):
     envkit("diff", *files, "--fail-on", fail_on, status=status)
 
@@ -96,7 +96,7 @@ def test_what_one_report_does_not_know_is_not_a_difference(torch_report):  # noq
     )
     found = diff.diff(torch_report, blind)
     assert found.packages == ()
-    assert found.speed == ()
+    assert found.pace.speeds == ()
     assert len(found.unknown) == 2
 
 
@@ -261,3 +261,76 @@ def test_the_interval_holds_the_ratio():
     change = stats.compare([100, 110, 90], [200, 220, 180])
     assert change.ratio == pytest.approx(2.0)
     assert change.low < change.ratio < change.high
+
+
+def _point(rate: float, **more) -> report.Point:
+    usual = {"workload": "jpeg", "repeat": 0, "workers": 2, "batch_size": 8, "batches": 9, "persistent_workers": True}
+    usual |= {
+        "prefetch_factor": 2,
+        "pin_memory": False,
+        "start_method": "fork",
+        "first_batch_s": 0.1,
+        "waits_s": (0.1,),
+    }
+    return report.Point(restart_s=0.1, total_s=1.0, samples_per_s=rate, **(usual | more))
+
+
+def _measured(told: Report, rates, **more) -> Report:
+    points = tuple(_point(rate, **more) for rate in rates)
+    return msgspec.structs.replace(told, points=points, reference=(100.0, 101.0, 99.0))
+
+
+FAST, SLOWER = (100.0, 101.0, 99.0, 100.0), (92.0, 93.0, 91.0, 92.0)
+
+
+def test_only_like_is_compared_with_like(torch_report):  # noqa: F811
+    fast = _measured(torch_report, FAST)
+    assert pace.compare(fast, _measured(torch_report, SLOWER)).speeds[0].change.answer == "worse"
+    for other in ({"batch_size": 32}, {"prefetch_factor": 4}, {"pin_memory": True}, {"persistent_workers": False}):
+        told = pace.compare(fast, _measured(torch_report, SLOWER, **other))
+        assert told.speeds == ()
+        assert len(told.unmatched) == 2
+    consumed = msgspec.structs.replace(_measured(torch_report, SLOWER), consumer="40 ms for a batch")
+    assert pace.compare(fast, consumed).speeds == ()
+
+
+def test_what_could_explain_a_difference_of_speed_is_named_the_machine_first(torch_report):  # noqa: F811
+    fast, slower = _measured(torch_report, FAST), _measured(torch_report, SLOWER, start_method="forkserver")
+    host = msgspec.structs.replace(slower.host, cores_usable=1, data_file_system="nfs4")
+    variables = {"OMP_NUM_THREADS": "1"}
+    slower = msgspec.structs.replace(slower, host=host, variables=variables, reference=(50.0, 51.0, 49.0))
+    told = pace.compare(fast, slower)
+    assert told.unlike == (f"cores_usable {fast.host.cores_usable} -> 1",)
+    assert told.suspects[0] == told.unlike[0]
+    assert "start method fork -> forkserver" in told.suspects
+    assert f"data_file_system {fast.host.data_file_system} -> nfs4" in told.suspects
+    assert any(one.startswith("OMP_NUM_THREADS") and one.endswith("-> 1") for one in told.suspects)
+    assert told.machine.answer == "worse"
+    assert diff.diff(fast, slower).empty
+    assert not diff.diff(fast, _measured(torch_report, SLOWER)).empty
+
+
+@pytest.mark.parametrize(("gate", "status"), [("speed", 1), ("speed=10%", 0), ("speed=5%", 1), ("results", 0)])
+def test_a_speed_gate_takes_a_share(gate, status, torch_report, tmp_path, envkit):  # noqa: F811
+    report.write(tmp_path / "a.json", _measured(torch_report, FAST))
+    report.write(tmp_path / "b.json", _measured(torch_report, SLOWER))
+    told = envkit("diff", tmp_path / "a.json", tmp_path / "b.json", "--fail-on", gate, status=status)
+    assert ("worse" in told.stdout) == (gate != "speed=10%")
+
+
+@pytest.mark.parametrize("gate", ["speed=", "speed=10", "speed=0%", "results=5%", "nothing"])
+def test_a_gate_that_says_nothing_is_refused(gate, torch_project, envkit):
+    path = torch_project / "environment.report.json"
+    assert "any, breaks, results, speed or speed=10%" in envkit("diff", path, path, "--fail-on", gate, status=2).stderr
+
+
+def test_a_speed_gate_between_unlike_machines_or_without_figures_is_refused(torch_report, tmp_path, envkit):  # noqa: F811
+    told = _measured(torch_report, FAST)
+    report.write(tmp_path / "a.json", told)
+    other = msgspec.structs.replace(told, host=msgspec.structs.replace(told.host, cpu_model="another"))
+    report.write(tmp_path / "b.json", other)
+    refused = envkit("diff", tmp_path / "a.json", tmp_path / "b.json", "--fail-on", "speed", status=2)
+    assert "the machines are unlike: cpu_model" in refused.stderr
+    report.write(tmp_path / "b.json", msgspec.structs.replace(told, points=()))
+    refused = envkit("diff", tmp_path / "a.json", tmp_path / "b.json", "--fail-on", "speed", status=2)
+    assert "no measurement in common" in refused.stderr

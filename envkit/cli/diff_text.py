@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 from envkit.behaviour import grouped
 from envkit.cells import Difference
-from envkit.diff import Comparison, Fact, Speed
+from envkit.diff import Comparison, Fact
+from envkit.pace import Speed
 
 _MOST_MESSAGES = 10
+_MOST_SUSPECTS = 4
+_SPEED = ("workload", "workers", "ratio (95 %)", "")
 
 
 def render(compared: Comparison, before: str, after: str, *, markdown: bool) -> str:
@@ -15,7 +18,12 @@ def render(compared: Comparison, before: str, after: str, *, markdown: bool) -> 
     sections = [
         _section("breaks", "works on one side only", ("probe", before, after, "why"), _cells(compared.breaks)),
         _section("results", "other values or types", ("probe", before, after, "why"), _cells(compared.results)),
-        _section("speed", "samples/s", ("workload", "workers", before, after, "ratio (95 %)", ""), _speed(compared)),
+        _section(
+            "speed",
+            _speed_title(compared),
+            ("workload", "workers", before, after, "ratio (95 %)", ""),
+            _speed(compared),
+        ),
         _section("packages", "", ("name", before, after, ""), [_fact(one) for one in compared.packages]),
         _section("messages", "texts and warnings", ("probe", before, after, "why"), _messages(compared)),
         _section(
@@ -41,7 +49,7 @@ def _head(compared: Comparison, before: str, after: str) -> str:
     counts = {
         "break": len(compared.breaks),
         "changed result": len(compared.results),
-        "changed speed": sum(one.change.answer in ("better", "worse") for one in compared.speed),
+        "changed speed": sum(one.change.answer in ("better", "worse") for one in compared.pace.speeds),
         "package difference": len(compared.packages),
     }
     told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count)
@@ -90,8 +98,22 @@ def _messages(compared: Comparison) -> list[Sequence[str]]:
     return [*rows[:_MOST_MESSAGES], ("...", f"{more} more (--format json has all)", "", "")] if more > 0 else rows
 
 
+def _speed_title(compared: Comparison) -> str:
+    """The unit, and what could explain a difference: the machines first."""
+    pace = compared.pace
+    if pace.unlike:
+        told = f"samples/s on UNLIKE MACHINES ({'; '.join(pace.unlike)})"
+    else:
+        told = "samples/s" + (f"; may be for {'; '.join(pace.suspects[:_MOST_SUSPECTS])}" if pace.suspects else "")
+    if pace.machine is None or pace.machine.answer == "same":
+        return told
+    machine = pace.machine
+    interval = f"{machine.ratio:.2f} ({machine.low:.2f} to {machine.high:.2f})"
+    return f"{told}; fixed work that was run in between: {interval}, {machine.answer}"
+
+
 def _speed(compared: Comparison) -> list[Sequence[str]]:
-    return [_speed_row(one) for one in compared.speed if one.change.answer in ("better", "worse")]
+    return [_speed_row(one) for one in compared.pace.speeds if one.change.answer in ("better", "worse")]
 
 
 def _speed_row(one: Speed) -> Sequence[str]:
@@ -104,10 +126,12 @@ def _fact(one: Fact) -> tuple[str, ...]:
 
 
 def _equal(compared: Comparison) -> str:
-    answers = [one.change.answer for one in compared.speed]
+    answers = [one.change.answer for one in compared.pace.speeds]
     told = [f"equal: {compared.equal_cells} probe cells, {answers.count('same')} of {len(answers)} speeds"]
     if "unclear" in answers:
         told.append(f"unclear: {answers.count('unclear')} speeds (their 95 % intervals hold both `same` and a change)")
+    if compared.pace.unmatched:
+        told.append("not compared, for they were measured in another way: " + "; ".join(compared.pace.unmatched))
     if compared.only_before or compared.only_after:
         told.append(f"not compared: {compared.only_before + compared.only_after} cells that only one report has")
     if compared.unknown:
