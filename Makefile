@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-drift check format lint types layers payload dist bench bench-tuner coverage-table clean
+.PHONY: demo test test-drift check format lint types layers payload dist bench coverage-table clean
 
 demo: .venv/installed
 	tools/demo.sh
@@ -42,12 +42,10 @@ dist: .venv/installed
 	$(BIN)/python -m build --quiet --outdir dist .
 	$(BIN)/python tools/dist_files.py
 
+# Half an hour and more: most of it is the grid of all settings, and 200 pairs of runs.
 bench: .venv/installed
 	$(BIN)/python tests/benchmarks/run.py
-
-# The tuner against every setting, a quarter of an hour.
-bench-tuner: .venv/installed
-	$(BIN)/python tests/benchmarks/tuner.py
+	$(BIN)/python tests/benchmarks/loading.py
 
 coverage-table: .venv/installed
 	$(BIN)/python tools/coverage_table.py ../shared/channels

@@ -36,6 +36,8 @@ _WAITING = ("latency", "uneven")
 _BATCH_SIZE = 8
 _PROFILE_S = 0.4
 _REFERENCE_S = 0.2
+_RESTARTS = 2
+"""In so many repeats the start of an epoch is timed too: it costs three starts of the workers."""
 _MOST_WORKERS = 32
 
 
@@ -117,14 +119,14 @@ class _Measuring:
 
     def _repeat(self, repeat: int, settings: list[tuple[str, Setting]]) -> Generator[Round, Outcomes, None]:
         machine: dict[str, Any] = {"kind": "reference", "seconds": _REFERENCE_S}
-        runs = [self._question(name, one) for name, one in settings]
+        runs = [self._question(name, repeat, one) for name, one in settings]
         reference, *told = yield Round(wanted=(machine, *runs))
         if not isinstance(reference, Failure):
             self._reference.append(reference["rounds_per_s"])
         for (name, one), outcome in zip(settings, told, strict=True):
             self._take(name, repeat, one, trials.as_record(outcome, Outcome))
 
-    def _question(self, name: str, one: Setting) -> dict[str, Any]:
+    def _question(self, name: str, repeat: int, one: Setting) -> dict[str, Any]:
         asked: dict[str, Any] = {field: getattr(one, field) for field in one.__struct_fields__}
         return {
             **asked,

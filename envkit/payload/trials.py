@@ -4,6 +4,7 @@ A setting that hangs or dies is told as such; the others are still run. All time
 """
 
 import contextlib
+import gc
 import time
 
 import batching
@@ -20,6 +21,8 @@ def run(question, limits, say, more):
     with contextlib.suppress(Exception):
         import torch  # noqa: F401  # once for all children; where it fails, each of them says so
 
+    # What this process holds is not the trials': their garbage collectors would go through it, and so copy it.
+    gc.freeze()
     limits.parallel = 1
     while question is not None:
         _round(question, limits, say)
