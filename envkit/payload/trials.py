@@ -9,8 +9,8 @@ import time
 
 import batching
 import consumers
+import costs
 import measuring
-import profiling
 import supervisor
 import workloads
 from subject import Subject
@@ -70,7 +70,7 @@ def _step(question, wanted, number, say):
 
 def _profile(question, wanted, say):
     subject = _subject(question, wanted)
-    return profiling.profile(subject, wanted, consumers.make(question.get("consumer") or {}))
+    return costs.profile(subject, wanted, consumers.make(question.get("consumer") or {}))
 
 
 def _measured(question, wanted, say):
