@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -241,3 +242,72 @@ def test_copies_to_the_gpu_are_measured_from_ordinary_and_from_pinned_memory(tor
     device = json.loads((tmp_path / "b.json").read_text())["profiles"]["memmap"]["device"]
     assert device["pinned_s"] > 0
     assert device["pageable_s"] > 0
+
+
+# --- under real limits ---
+
+
+def _under(before: str, *words) -> dict:
+    """envkit in a shell that has set a limit for itself."""
+    command = " ".join(
+        ["exec", str(Path(sys.executable).parent / "envkit"), "tune -n t1 --json -q --batch-size 8", *words]
+    )
+    told = subprocess.run(["sh", "-c", f"{before}; {command}"], capture_output=True, text=True, env=os.environ)
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+def test_few_open_files_leave_room_for_few_workers_and_that_is_said(torch_project):
+    told = _under("ulimit -n 128", "--dataset", f"{CASES}:many_tensors")
+    assert told["arguments"]["num_workers"] == 2
+    assert any(
+        "no more than 2 workers, for open files: 20 tensors per batch, 128 files" in one for one in told["notes"]
+    )
+
+
+def test_a_small_dev_shm_leaves_room_for_few_workers_and_that_is_said(torch_project):
+    mounted = "mount -t tmpfs -o size=16m tmpfs /dev/shm"
+    if os.getuid() or subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True).returncode:
+        pytest.skip("NO MOUNT NAMESPACE HERE: a small /dev/shm needs root and unshare")
+    words = ["unshare", "-m", "sh", "-c", f'{mounted} && exec "$@"', "sh", "sh", "-c"]
+    envkit = Path(sys.executable).parent / "envkit"
+    words.append(f"{envkit} tune -n t1 --json -q --batch-size 8 --dataset {CASES}:half_a_megabyte")
+    told = json.loads(subprocess.run(words, capture_output=True, text=True, env=os.environ, check=True).stdout)
+    assert told["arguments"]["num_workers"] == 1
+    assert any(
+        "no more than 1 workers, for /dev/shm: two batches of 4.2 MB per worker in 16 MiB" in one
+        for one in told["notes"]
+    )
+
+
+def test_a_quota_of_one_core_is_seen_and_kept_to(torch_project):
+    group = Path("/sys/fs/cgroup/cpu/envkit-test")
+    try:
+        group.mkdir(exist_ok=True)
+        (group / "cpu.cfs_quota_us").write_text("100000")
+    except OSError:
+        pytest.skip(
+            "NO CONTROL GROUP HERE that may be made: a quota needs root and version 1 (tests/test_host.py has both)"
+        )
+    try:
+        told = _under(f"echo $$ > {group}/tasks", "--workload cpu --budget 20s")
+        assert told["arguments"]["num_workers"] <= 1
+        assert told["throughput"]["limit"]["samples_per_s"] < 1.4 * min(one["predicted"] for one in told["tried"])
+    finally:
+        for _ in range(50):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
+def test_a_batch_size_is_found_within_a_limit_of_memory(torch_project):
+    words = ["--workload memmap --model cnn --tune-batch --budget 60s --batch-size 64"]
+    told = _under("ulimit -v 4000000", *words)
+    sizes = {one["batch_size"]: one["attempts"] for one in told["tried"]}
+    assert told["batch_size"] <= told["largest"] == max(size for size, seen in sizes.items() if seen[0]["fits"])
+    refused = [seen[0]["reason"] for size, seen in sizes.items() if not seen[0]["fits"]]
+    assert refused
+    assert all("memory" in reason for reason in refused)
+    assert len(sizes[told["largest"]]) >= 2

@@ -413,3 +413,30 @@ def _killed_in_a_worker(index):
     if torch.utils.data.get_worker_info() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return torch.zeros(2)
+
+
+def _many_tensors(index):
+    time.sleep(0.01)
+    return {str(number): torch.zeros(2) for number in range(20)}
+
+
+def many_tensors():
+    return Base(_many_tensors, length=512)
+
+
+def _half_a_megabyte(index):
+    time.sleep(0.01)
+    return torch.zeros(1 << 17)
+
+
+def half_a_megabyte():
+    return Base(_half_a_megabyte, length=512)
+
+
+def _small(index):
+    time.sleep(0.005)
+    return torch.zeros(4)
+
+
+def small_and_slow():
+    return Base(_small, length=512)
