@@ -273,7 +273,8 @@ def test_a_small_dev_shm_leaves_room_for_few_workers_and_that_is_said(torch_proj
     envkit = Path(sys.executable).parent / "envkit"
     words.append(f"{envkit} tune -n t1 --json -q --batch-size 8 --dataset {CASES}:half_a_megabyte")
     told = json.loads(subprocess.run(words, capture_output=True, text=True, env=os.environ, check=True).stdout)
-    assert told["arguments"]["num_workers"] == 1
+    assert told["arguments"]["num_workers"] <= 1
+    assert max(one["setting"]["num_workers"] for one in told["tried"]) <= 1
     assert any(
         "no more than 1 workers, for /dev/shm: two batches of 4.2 MB per worker in 16 MiB" in one
         for one in told["notes"]
