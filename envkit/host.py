@@ -155,9 +155,11 @@ def _address_space() -> int | None:
 def oom_kills() -> int | None:
     """How many processes of this control group the kernel killed for memory; None where it does not count them."""
     for folder in _own_group("memory"):
-        match = re.search(r"^oom_kill (\d+)", _read(f"{folder}/memory.events") or "", re.MULTILINE)
-        if match is not None:
-            return int(match[1])
+        # Version 2 counts in the one file, version 1 in the other.
+        for name in ("memory.events", "memory.oom_control"):
+            match = re.search(r"^oom_kill (\d+)", _read(f"{folder}/{name}") or "", re.MULTILINE)
+            if match is not None:
+                return int(match[1])
     return None
 
 

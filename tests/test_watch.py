@@ -60,6 +60,30 @@ def test_memory_that_grows_is_told_beside_what_slows_the_job(torch_project, envk
     assert told["summary"]["growth_bytes_per_s"] > 10e6
 
 
+def test_a_worker_that_the_memory_limit_kills_is_told_as_such(torch_project):
+    group = Path("/sys/fs/cgroup/memory/envkit-test")
+    try:
+        group.mkdir(exist_ok=True)
+        (group / "memory.limit_in_bytes").write_text(str(600 << 20))
+    except OSError:
+        pytest.skip("NO CONTROL GROUP HERE that may be made: a real memory limit needs root and version 1")
+    words = f"{ENVKIT} watch -n t1 --json -- python {TRAIN} hungry 30"
+    try:
+        command = ["sh", "-c", f"echo $$ > {group}/tasks; exec {words}"]
+        told = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+        assert told.returncode == 1, told.stderr
+        first = json.loads(told.stdout)["verdicts"][0]
+        assert first["name"] == "killed-by-memory-limit"
+        assert "no fault of the DataLoader" in first["next"]
+    finally:
+        for _ in range(50):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
 def test_a_job_without_workers_is_judged_by_its_stack(torch_project, envkit):
     told = _watched(envkit, "alone", seconds=10)
     assert _names(told)[0] in ("no-workers", "unclear")

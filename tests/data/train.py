@@ -52,6 +52,12 @@ def kept(index):
     return torch.zeros(3, 32, 32)
 
 
+def hungry(index):
+    HELD.append(os.urandom(1 << 20) * 16)
+    time.sleep(0.02)
+    return torch.zeros(3, 32, 32)
+
+
 LOCK = threading.Lock()
 
 
@@ -95,6 +101,7 @@ KINDS = {
     "compute-bound": (quick, 1, compute, 0.05, {}),
     "one-core": (computing, 2, pause, 0.001, {"worker_init_fn": on_one_core}),
     "growing": (kept, 2, pause, 0.01, {}),
+    "hungry": (hungry, 1, pause, 0.01, {}),
     "deadlocked": (deadlocked, 2, pause, 0.001, {}),
     "threads": (threaded, 2, pause, 0.001, {}),
     "alone": (busy, 0, pause, 0.002, {}),
