@@ -6,11 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests_support import control_group
 
 from envkit import tuning
 from envkit.cli import tune_flow
@@ -282,25 +282,10 @@ def test_a_small_dev_shm_leaves_room_for_few_workers_and_that_is_said(torch_proj
 
 
 def test_a_quota_of_one_core_is_seen_and_kept_to(torch_project):
-    group = Path("/sys/fs/cgroup/cpu/envkit-test")
-    try:
-        group.mkdir(exist_ok=True)
-        (group / "cpu.cfs_quota_us").write_text("100000")
-    except OSError:
-        pytest.skip(
-            "NO CONTROL GROUP HERE that may be made: a quota needs root and version 1 (tests/test_host.py has both)"
-        )
-    try:
-        told = _under(f"echo $$ > {group}/tasks", "--workload cpu --budget 20s")
-        assert told["arguments"]["num_workers"] <= 1
-        assert told["throughput"]["limit"]["samples_per_s"] < 1.4 * min(one["predicted"] for one in told["tried"])
-    finally:
-        for _ in range(50):
-            try:
-                group.rmdir()
-                break
-            except OSError:
-                time.sleep(0.1)
+    with control_group("cpu", "cpu.cfs_quota_us", 100000) as tasks:
+        told = _under(f"echo $$ > {tasks}", "--workload cpu --budget 20s")
+    assert told["arguments"]["num_workers"] <= 1
+    assert told["throughput"]["limit"]["samples_per_s"] < 1.4 * min(one["predicted"] for one in told["tried"])
 
 
 def test_a_batch_size_is_found_within_a_limit_of_memory(torch_project):

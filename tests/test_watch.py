@@ -14,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 from test_host import nvml  # noqa: F401
+from tests_support import control_group
 
 from envkit import processes, verdict, watch, watching
 from envkit.driver import Meter, Use
@@ -61,27 +62,14 @@ def test_memory_that_grows_is_told_beside_what_slows_the_job(torch_project, envk
 
 
 def test_a_worker_that_the_memory_limit_kills_is_told_as_such(torch_project):
-    group = Path("/sys/fs/cgroup/memory/envkit-test")
-    try:
-        group.mkdir(exist_ok=True)
-        (group / "memory.limit_in_bytes").write_text(str(600 << 20))
-    except OSError:
-        pytest.skip("NO CONTROL GROUP HERE that may be made: a real memory limit needs root and version 1")
     words = f"{ENVKIT} watch -n t1 --json -- python {TRAIN} hungry 30"
-    try:
-        command = ["sh", "-c", f"echo $$ > {group}/tasks; exec {words}"]
+    with control_group("memory", "memory.limit_in_bytes", 600 << 20) as tasks:
+        command = ["sh", "-c", f"echo $$ > {tasks}; exec {words}"]
         told = subprocess.run(command, capture_output=True, text=True, env=os.environ)
-        assert told.returncode == 1, told.stderr
-        first = json.loads(told.stdout)["verdicts"][0]
-        assert first["name"] == "killed-by-memory-limit"
-        assert "no fault of the DataLoader" in first["next"]
-    finally:
-        for _ in range(50):
-            try:
-                group.rmdir()
-                break
-            except OSError:
-                time.sleep(0.1)
+    assert told.returncode == 1, told.stderr
+    first = json.loads(told.stdout)["verdicts"][0]
+    assert first["name"] == "killed-by-memory-limit"
+    assert "no fault of the DataLoader" in first["next"]
 
 
 def test_a_job_without_workers_is_judged_by_its_stack(torch_project, envkit):
