@@ -58,7 +58,7 @@ def test_a_toy_training_gets_its_verdict_with_the_evidence(kind, expected, shown
 def test_memory_that_grows_is_told_beside_what_slows_the_job(torch_project, envkit):
     told = _watched(envkit, "growing", seconds=12)
     assert _names(told) == ["memory-growth", "too-few-workers"]
-    assert told["summary"]["growth_bytes_per_s"] > 10e6
+    assert told["summary"]["growth_bytes_per_s"] > 4e6
 
 
 def test_a_worker_that_the_memory_limit_kills_is_told_as_such(torch_project):

@@ -47,7 +47,7 @@ HELD = []
 
 
 def kept(index):
-    HELD.append(bytearray(os.urandom(4096)) * 128)
+    HELD.append(bytearray(os.urandom(4096)) * 24)
     time.sleep(0.005)
     return torch.zeros(3, 32, 32)
 
