@@ -173,7 +173,7 @@ def _kill_group(child: "subprocess.Popen[bytes]", ended: bool) -> None:
                     child.terminate()
                 # A payload that has said its last word is given a moment to leave by itself.
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(timeout=2)
+                    child.wait(timeout=4)
             os.killpg(child.pid, signal.SIGKILL)
     else:
         child.kill()

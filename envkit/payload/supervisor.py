@@ -19,6 +19,8 @@ import time
 MOST_DEATHS = 20
 _POLL_S = 0.05
 _MEMORY_EVERY_S = 0.1
+_LEAVE_S = 0.3
+"""A child that is ended early may take so long to leave by itself."""
 
 
 class Unit:
@@ -216,6 +218,7 @@ class _Child:
             for pid in members(self.pid) or [self.pid]:
                 _send(os.kill, pid, signal.SIGUSR1)
                 time.sleep(0.05)
+        self._let_leave()
         self._let_trackers_clean_up()
         self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         if self._process is not None:
@@ -224,6 +227,15 @@ class _Child:
             os.waitpid(self.pid, 0)
         os.close(self.out)
         self.out = None
+
+    def _let_leave(self):
+        """A child killed while the C library makes a semaphore for it would leave a file in /dev/shm."""
+        if self._process is not None or self.status is not None or self.ended or self.verdict == "out-of-memory":
+            return
+        _send(os.kill, self.pid, signal.SIGTERM)
+        deadline = time.monotonic() + _LEAVE_S
+        while not self._over() and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     def _let_trackers_clean_up(self):
         """multiprocessing's tracker removes what spawned workers left in /dev/shm once all the others are gone."""
@@ -273,7 +285,7 @@ def _forked(unit, stacks):
     status = 70
     try:
         os.setpgid(0, 0)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _leave_between_calls()
         os.close(reading)
         _die_with_parent()
         show_stacks(stacks)
@@ -286,6 +298,12 @@ def _forked(unit, stacks):
     finally:
         # No clean-up of this process: what it inherited is its parent's.
         os._exit(status)
+
+
+def _leave_between_calls():
+    """On SIGTERM leave as soon as no call into C is under way; what is forked from here ends by it as usual."""
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def _die_with_parent():
