@@ -5,6 +5,7 @@ import time
 
 import measuring
 import supervisor
+from recorder import brief
 
 _STEPS = 3
 
@@ -19,7 +20,7 @@ def attempt(subject, wanted, consume, say):
         return _steps(consume, batch, wanted)
     except Exception as error:
         if _no_memory(error):
-            return {"fits": False, "reason": "%s: %s" % (type(error).__name__, str(error)[:200])}
+            return {"fits": False, "reason": brief(error)}
         raise
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 
+from recorder import brief
 from values import type_name
 
 _DEPTH = 4
@@ -126,5 +127,5 @@ def _pickle_error(value):
     try:
         pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        return "%s: %s" % (type(error).__name__, str(error)[:200])
+        return brief(error)
     return None

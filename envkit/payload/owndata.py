@@ -2,6 +2,7 @@
 
 import supervisor
 from checks import STEPS
+from recorder import brief
 from subject import Subject
 
 MOST_DEATHS = 4
@@ -87,7 +88,7 @@ class _Tell:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            self.find("data-error", "error", "%s: %s: %s" % (name, type(error).__name__, str(error)[:300]))
+            self.find("data-error", "error", "%s: %s" % (name, brief(error)))
             went = False
         if not quiet:
             self.say(event="done", id=name)

@@ -46,6 +46,9 @@ def _kept(warning):
     return "multi-threaded, use of fork()" not in str(warning.message)
 
 
+_CAUGHT = re.compile(r"Caught (?P<caught>[\w.]+) in (?:DataLoader worker|pin memory thread)")
+
+
 def describe_error(error):
     """An exception: type, bases, normalised message and its template; a worker's error by what it caught."""
     message = str(error)
@@ -58,9 +61,9 @@ def describe_error(error):
         "message": normalise(message)[:1000],
         "raw": message[:4000],
     }
-    worker = re.match(r"Caught (?P<caught>[\w.]+) in (?:DataLoader worker|pin memory thread)", message)
+    worker = _CAUGHT.match(message)
     if worker:
-        told["worker"] = {"caught": worker.group("caught"), "tail": _tail(message)[:1000]}
+        told["worker"] = {"caught": worker.group("caught"), "tail": normalise(_tail(message))[:1000]}
         told["message"] = "Caught %s in DataLoader worker process N." % worker.group("caught")
     told["template"], told["arguments"] = template(told["worker"]["tail"] if worker else told["message"])
     if error.__cause__ is not None:
@@ -77,4 +80,11 @@ def _tail(message):
     """The last part of a worker's traceback: its exception line, with the lines that belong to it."""
     lines = message.strip().splitlines()
     starts = [index for index, line in enumerate(lines) if _LAST_LINE.match(line)]
-    return normalise("\n".join(lines[starts[-1] if starts else -1 :]))
+    return "\n".join(lines[starts[-1] if starts else -1 :])
+
+
+def brief(error, most=300):
+    """`ValueError: bad file`: an exception for people; a worker's error by what it caught, not by its traceback."""
+    message = str(error)
+    told = _tail(message) if _CAUGHT.match(message) else "%s: %s" % (type(error).__name__, message)
+    return told[:most]

@@ -13,6 +13,7 @@ import costs
 import measuring
 import supervisor
 import workloads
+from recorder import brief
 from subject import Subject
 
 
@@ -60,8 +61,7 @@ def _step(question, wanted, number, say):
     try:
         told = _KINDS[wanted.get("kind", "run")](question, wanted, say)
     except Exception as error:
-        reason = "%s: %s" % (type(error).__name__, str(error)[:300])
-        say(event="trial-failed", number=number, kind="error", reason=reason)
+        say(event="trial-failed", number=number, kind="error", reason=brief(error))
     else:
         told["took_s"] = time.perf_counter() - begun
         say(event="trial", number=number, trial=told)
