@@ -17,6 +17,10 @@ _GROWS = 4 << 20
 """Bytes that a worker must have come to hold for itself before it is said that it copies what the dataset holds."""
 
 
+_COLD = 1.5
+"""So much longer must a sample from a cold cache take to be worth a word."""
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration: mean samples per second with its 95 % interval, and medians of what else was measured.
 
@@ -121,6 +125,11 @@ def _notes(rates: Sequence[Rate], profile: Profile | None) -> tuple[str, ...]:
             f"each worker came to hold {grown / 1e6:.0f} MB more for itself, and the dataset has "
             f"{'; '.join(profile.holds)}: reading Python objects copies their pages in every worker "
             "(copy-on-write); keep them in an array"
+        )
+    if profile is not None and profile.cold_s is not None and profile.cold_s > _COLD * profile.mean_s:
+        told.append(
+            f"a sample takes {profile.cold_s / profile.mean_s:.1f} times as long when its file is in no cache "
+            f"({profile.cold_s * 1000:.1f} ms): the first epoch, and data larger than memory, wait for storage"
         )
     if profile is not None and tuning.threads_worth_a_trial(profile):
         threads = profile.sample_cpu_s / profile.worker_s

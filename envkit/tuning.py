@@ -17,6 +17,10 @@ _HOPELESS = 0.7
 """A setting that the model puts below so much of its best is not tried."""
 _SHARE = 0.8
 """So much of what is free may be planned with."""
+_KEPT_FILES = 16
+"""So many files are left to the user's own code."""
+_FILES_OF_A_WORKER = 4
+"""Pipes and the like that the main process has open for each worker."""
 _CHEAP_S = 200e-6
 """Samples that take less are not made by several threads."""
 
@@ -87,7 +91,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     `mean_s` is what a sample takes there, `worker_s` and `sample_cpu_s` what it takes with the one thread that torch
     gives to workers; `sample_s` are such times. `moved_s` is what a batch takes from a worker to the main process,
     `copied_bytes_per_s` what one core copies, `step_s` and `step_cpu_s` what the consumer takes for a batch, `device`
-    the copies to a GPU, None without one; `holds` are the large Python containers of the dataset.
+    the copies to a GPU, None without one; `holds` are the large Python containers of the dataset,
+    `cold_s` what a sample takes whose file is in no cache, `open_files` how many files the main process has open.
     """
 
     sample_s: tuple[float, ...]
@@ -102,6 +107,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float = 0.0
     step_cpu_s: float = 0.0
     device: Mapping[str, float] | None = None
+    cold_s: float | None = None
+    open_files: int | None = None
     holds: tuple[str, ...] = ()
     failed: Failed | None = None
     length: int | None = None
@@ -204,16 +211,25 @@ def most_workers(profile: Profile, machine: Machine, worker_bytes: int | None) -
     for fit, told in limits:
         if fit < most:
             most = max(0, fit)
-            why.append(f"no more than {most} workers, for {told}")
+            why.append(f"no more than {most} worker{'' if most == 1 else 's'}, for {told}")
     return most, tuple(why)
 
 
 def _in_shm(profile: Profile, shm_bytes: int, prefetch: int) -> int:
-    return int(shm_bytes * _SHARE // (prefetch * profile.batch_bytes))
+    """Workers whose batches fit, with the one that the main process has in hand."""
+    return max(0, int((shm_bytes * _SHARE / profile.batch_bytes - 1) // prefetch))
 
 
 def _in_files(profile: Profile, open_files: int, prefetch: int) -> int:
-    return int(open_files * _SHARE // (prefetch * profile.tensors + 4))
+    """Workers whose tensors fit: each is an open file of the main process from when it comes until it is dropped.
+
+    A worker has two for each tensor that has not yet come, and what the main process had open at its start. Batches
+    come out of order: all that were asked for may have to be held at once, and one is in hand.
+    """
+    free = open_files - _KEPT_FILES - (profile.open_files or 0)
+    if free < profile.tensors * (prefetch + 2):
+        return 0
+    return int(max(0, free - profile.tensors) // (prefetch * profile.tensors + _FILES_OF_A_WORKER))
 
 
 def deepest(profile: Profile, machine: Machine, workers: int) -> int:

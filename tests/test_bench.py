@@ -123,6 +123,7 @@ def test_images_of_a_folder_are_measured(torch_project, envkit, tmp_path):
     told = _report(envkit, tmp_path, "--images", tmp_path / "train", "--repeats", "1", "--workers", "0,1")
     assert len(told.points) == 2
     assert told.profiles[bench.OWN].length == 4
+    assert told.profiles[bench.OWN].cold_s > 0
     assert str(tmp_path) not in (tmp_path / "b.json").read_text()
     (tmp_path / "empty").mkdir()
     told = _report(envkit, tmp_path, "--images", tmp_path / "empty", "--repeats", "1", status=1)
@@ -179,3 +180,14 @@ def test_a_profile_of_threads_says_so():
 
     told = msgspec.convert(profile | {"batch_bytes": 1, "tensors": 1}, Profile)
     assert any("4.0 cores" in note for note in speed._notes((), told))
+
+
+def test_storage_is_named_where_a_cold_cache_makes_samples_slow():
+    costs = {"sample_s": (0.002,), "mean_s": 0.002, "worker_s": 0.002, "sample_cpu_s": 0.002, "collate_s": 0.0}
+    from envkit.tuning import Profile
+
+    warm = Profile(**costs, batch_bytes=1, tensors=1, cold_s=0.0022)
+    assert speed._notes((), warm) == ()
+    (note,) = speed._notes((), msgspec.structs.replace(warm, cold_s=0.020))
+    assert "10.0 times as long" in note
+    assert "wait for storage" in note

@@ -5,11 +5,14 @@ All times are seconds, all sizes bytes.
 
 import contextlib
 import itertools
+import os
 import time
 
 import holding
 import measuring
+import usage
 from loading import shut_down
+from recorder import brief
 from structure import every_tensor
 
 _MOST_SAMPLES = 512
@@ -40,6 +43,8 @@ def profile(subject, wanted, consume=None):
         copied_bytes_per_s=_bandwidth(told["batch_bytes"]),
         holds=["%s, a %s of %d items" % found[:3] for found in holding.large(subject.dataset)],
         device=_device(batch),
+        cold_s=_cold(subject),
+        open_files=usage.open_files(),
         **_step(batch, consume),
     )
     return told
@@ -101,7 +106,7 @@ def _told(failures):
     """How many samples could not be read, and the first error."""
     if not failures:
         return None
-    return {"count": len(failures), "first": "%s: %s" % (type(failures[0]).__name__, str(failures[0])[:200])}
+    return {"count": len(failures), "first": brief(failures[0])}
 
 
 def _mean_cost(subject, walls):
@@ -119,6 +124,20 @@ def _read(subject, index):
         return subject.dataset[index]
     except Exception:
         return None
+
+
+_COLD = 64
+
+
+def _cold(subject):
+    """Seconds for a sample whose file is in no cache; None where the files are not known, or cannot be forgotten."""
+    forget = getattr(subject.dataset, "forget", None)
+    if forget is None or not hasattr(os, "posix_fadvise"):
+        return None
+    count = min(_COLD, subject.length or 1, len(subject.dataset.paths))
+    forget(count)
+    _, spent = _timed(lambda: [_read(subject, index) for index in range(count)])
+    return spent / count
 
 
 def _timed(work):

@@ -72,6 +72,11 @@ def _process(pid):
     return found
 
 
+def open_files():
+    """How many files this process has open; None where /proc does not tell."""
+    return len(_names("/proc/self/fd")) or None
+
+
 def _table(path):
     """The numbers of a file of `name: number` lines."""
     found = {}

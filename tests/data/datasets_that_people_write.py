@@ -417,7 +417,7 @@ def _killed_in_a_worker(index):
 
 def _many_tensors(index):
     time.sleep(0.01)
-    return {str(number): torch.zeros(2) for number in range(20)}
+    return {str(number): torch.zeros(2) for number in range(14)}
 
 
 def many_tensors():
