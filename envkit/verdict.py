@@ -41,6 +41,8 @@ _PCIE_SHARE = 0.6
 _ENOUGH = 10
 _STACKS = 5
 """So few looks at a stack say nothing of shares of time."""
+_SURE_STACKS = 10
+"""So many are needed before it is said that loading takes little: of five, none may meet it by chance."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +196,8 @@ def _by_main_alone(seen: Summary, machine: Machine) -> Verdict | None:
             return _alone("no-workers", "the GPU waits while the main process is at something else", told, seen)
         return _alone("unclear", "no workers: whether the main process loads or computes cannot be told", told, seen)
     told.append(f"{seen.loading_in_main:.0%} of {seen.stacks} looks at its stack are in the DataLoader")
+    if seen.loading_in_main < _STARVED and seen.stacks < _SURE_STACKS:
+        return _alone("unclear", "no workers, and too few looks at the stack to say where time goes", told, seen)
     if seen.loading_in_main < _STARVED:
         return _alone("compute-bound", "compute-bound: the main process spends little time on loading", told, seen)
     return _alone("no-workers", "the main process loads the batches itself, and computes nothing meanwhile", told, seen)
@@ -242,6 +246,9 @@ def _loading(seen: Summary, machine: Machine) -> tuple[Name, str, tuple[str, ...
         )
     if used >= _BUSY * machine.cores or (seen.worker_cores >= _BUSY and seen.workers >= machine.cores):
         return "cpu-bound-loading", "the workers keep the cores busy", (), "cheaper transforms, or decode on the GPU"
+    if shares.get("runs", 0.0) >= _BUSY > seen.worker_cores:
+        cause = "the workers want a core all the time and do not get one: others use them, or a quota holds them back"
+        return "cpu-bound-loading", cause, (), "see what else runs here, or ask for more cores"
     cause = (
         "each worker computes all the time, and cores are free"
         if seen.worker_cores >= _BUSY

@@ -56,7 +56,7 @@ def test_a_toy_training_gets_its_verdict_with_the_evidence(kind, expected, shown
 
 
 def test_memory_that_grows_is_told_beside_what_slows_the_job(torch_project, envkit):
-    told = _watched(envkit, "growing", seconds=12)
+    told = _watched(envkit, "growing", seconds=16)
     assert _names(told) == ["memory-growth", "too-few-workers"]
     assert told["summary"]["growth_bytes_per_s"] > 4e6
 
@@ -189,6 +189,7 @@ GPU_IDLE, GPU_BUSY = Use(utilisation_percent=20), Use(utilisation_percent=95)
         ("too-few-workers", _samples(main="queue", main_cores=0.1, doing="runs", cores=1.0)),
         ("too-few-workers", _samples(main="lock", doing="sleeps", slow=lambda n: _slow(pinning_cores=0.1))),
         ("cpu-bound-loading", _samples(main="queue", doing="runs", cores=1.0, workers=8)),
+        ("cpu-bound-loading", _samples(main="queue", doing="runs", cores=0.4)),
         ("threads", _samples(main="queue", doing="runs", cores=2.0, workers=8, threads=4)),
         ("compute-bound", _samples()),
         ("balanced", _samples(doing="runs", cores=0.9)),
@@ -196,6 +197,7 @@ GPU_IDLE, GPU_BUSY = Use(utilisation_percent=20), Use(utilisation_percent=95)
         ("unclear", _samples(workers=0)),
         ("no-workers", _samples(workers=0, slow=lambda n: _slow(loading_in_main=1.0))),
         ("compute-bound", _samples(workers=0, slow=lambda n: _slow(loading_in_main=0.0))),
+        ("unclear", _samples(12, workers=0, slow=lambda n: _slow(loading_in_main=None if n % 2 else 0.0))),
     ],
 )
 def test_samples_come_to_one_verdict(expected, samples):
