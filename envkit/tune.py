@@ -107,7 +107,7 @@ class _Race:
         """The whole race."""
         yield from self._profiling()
         first = tuning.candidates(self._profile, self._machine, self._present.batch_size, self._most)
-        yield from self._try([*first, self._present])
+        yield from self._try([*map(self._started, first), self._present])
         if not any(one.rate and one.setting.num_workers for one in self._tried):
             yield from self._other_start()
         yield from self._try(self._nearby())
@@ -198,9 +198,14 @@ class _Race:
     def _fit(self, worker_bytes: int | None) -> None:
         self._most, self._limits = tuning.most_workers(self._profile, self._machine, worker_bytes)
 
+    def _started(self, one: Setting) -> Setting:
+        """Who names a way to start workers has a reason: it is kept."""
+        method = self._present.start_method if one.num_workers else None
+        return msgspec.structs.replace(one, start_method=method)
+
     def _other_start(self) -> Steps:
         """Workers that hang or die as copies of this process may live when they are started anew."""
-        workers = min(self._machine.cores, self._most)
+        workers = 0 if self._present.start_method == "spawn" else min(self._machine.cores, self._most)
         if not workers or not any(one.failures for one in self._tried if one.setting.num_workers):
             return
         anew = msgspec.structs.replace(tuning.setting(workers, self._present.batch_size), start_method="spawn")

@@ -22,6 +22,7 @@ from envkit.errors import InputError
 
 IMAGE = next((Path(bench.__file__).parent / "payload" / "fixtures").glob("*.jpg"))
 CASES = Path(__file__).parent / "data" / "datasets_that_people_write.py"
+SLOW = CASES.parent / "slow_to_import.py"
 ENVKIT = str(Path(sys.executable).parent / "envkit")
 
 
@@ -77,7 +78,9 @@ def test_every_workload_is_measured_or_its_absence_is_told(torch_project, envkit
     assert [rate.limit.by for rate in curves["latency"].rates] == ["one process", "workers over latency"]
     assert all(0.5 < rate.share < 1.3 for rate in curves["latency"].rates)
     assert any("copy-on-write" in note for note in curves["copy-on-write"].notes)
-    assert all(curve.notes == () for name, curve in curves.items() if name != "copy-on-write")
+    # How much slower files are from a cold cache is the machine's.
+    others = [note for name, curve in curves.items() if name != "copy-on-write" for note in curve.notes]
+    assert [note for note in others if "in no cache" not in note] == []
     assert any("|" in line and "0 " in line for line in plot.lines(curves["latency"]))
 
 
@@ -134,6 +137,19 @@ def test_what_hangs_or_dies_costs_its_own_points_only(torch_project, envkit, tmp
     told = _report(envkit, tmp_path, "--dataset", f"{CASES}:killed_workers", "--repeats", "1", "--workers", "0,1")
     assert [point.workers for point in told.points] == [0]
     assert re.search("Killed|exited unexpectedly", told.unmeasured["own data, num_workers=1"])
+
+
+def test_the_start_of_workers_is_kept_apart_from_their_steady_rate(torch_project, envkit, tmp_path):
+    """Workers that import slowly cost each epoch their start, unless they stay; no batch of the steady state does."""
+    told = _report(
+        envkit, tmp_path, "--dataset", f"{SLOW}:spawned", "--workers", "1", "--repeats", "1", "--seconds", "0.5"
+    )
+    (point,) = told.points
+    assert point.start_method == "spawn"
+    assert point.first_batch_s > 1
+    assert point.fresh_restart_s > 1
+    assert point.fresh_restart_s > point.restart_s
+    assert sum(point.waits_s) < len(point.waits_s)
 
 
 def _left(before: set[Path]) -> set[Path]:

@@ -217,6 +217,14 @@ def test_samples_that_fail_only_in_forked_workers_get_another_start_method(torch
     assert any("started anew (spawn)" in note for note in told["notes"])
 
 
+def test_the_way_in_which_the_user_starts_workers_is_kept(torch_project, envkit):
+    told = _tuned(envkit, "--dataset", f"{CASES.parent / 'slow_to_import.py'}:spawned", "--budget", "10s")
+    methods = {one["setting"]["start_method"] for one in told["tried"] if one["setting"]["num_workers"]}
+    assert methods == {"spawn"}
+    assert told["arguments"]["num_workers"] > 1
+    assert 'multiprocessing_context="spawn"' in told["python"]
+
+
 def test_a_sample_that_fails_later_than_the_profile_looked_costs_nothing_but_a_note(torch_project, envkit):
     told = _tuned(envkit, "--dataset", f"{CASES}:rarely_broken", "--batch-size", "512")
     assert told["arguments"]["num_workers"] == 0
