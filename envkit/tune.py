@@ -100,7 +100,7 @@ class _Race:
         self._notes: list[str] = []
         self._limits: tuple[str, ...] = ()
         self._spent_s, self._most = _START_S, 0
-        self._passing, self._interrupted = False, False
+        self._passing, self._interrupted, self._late = False, False, False
         self._present = tuning.setting(0, 1)
 
     def all(self) -> Generator[Round, Outcomes, Tuned]:
@@ -156,7 +156,10 @@ class _Race:
         """One trial of each; what one of them needs for its workers may leave room for fewer."""
         failed = {one.setting for one in self._tried if one.failures}
         wanted = [one for one in dict.fromkeys(settings) if one not in failed]
-        if not wanted or self._interrupted or (self._spent_s > self._wish.budget_s and self._alive):
+        if not wanted or self._interrupted:
+            return
+        if self._spent_s > self._wish.budget_s and self._alive:
+            self._late = True
             return
         told = yield Round(wanted=tuple(self._question(one, more) for one in wanted), threads=threads)
         again = []
@@ -273,6 +276,11 @@ class _Race:
         keep = chosen.setting == self._present or (
             gain is not None and gain.answer != "better" and current is not None and current in self._alive
         )
+        if keep and self._late and chosen.setting != self._present:
+            told = (
+                f"num_workers={chosen.setting.num_workers} was tried often enough: {chosen.rate:.0f} samples/s so far"
+            )
+            self._notes.append(f"the time was up before {told} (--budget)")
         taken = current if keep and current is not None else chosen
         return Tuned(
             arguments=taken.setting if keep else self._finished(taken),
