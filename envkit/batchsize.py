@@ -1,6 +1,5 @@
 """A model and its data in, a batch size out: doubled until memory is full, bisected, the knee taken of what fits."""
 
-import tempfile
 from collections.abc import Generator
 
 import msgspec
@@ -82,16 +81,14 @@ def find(target: Target, wish: Wish, machine: Machine, *, tell: Tell = silent) -
 
     Raises InputError when not even the first size works.
     """
-    with tempfile.TemporaryDirectory(prefix="envkit-batch-") as folder:
-        subject = Subject(
-            folder=folder,
-            source=wish.source,
-            workload=wish.workload,
-            consumer=wish.consumer,
-            timeout_s=wish.timeout_s,
-            memory_bytes=machine.memory_bytes,
-        )
-        return trials.run(target, subject, _Search(wish, machine).all(), tell)
+    subject = Subject(
+        source=wish.source,
+        workload=wish.workload,
+        consumer=wish.consumer,
+        timeout_s=wish.timeout_s,
+        memory_bytes=machine.memory_bytes,
+    )
+    return trials.run(target, subject, _Search(wish, machine).all(), tell)
 
 
 _Step = Generator[Round, Outcomes, bool]

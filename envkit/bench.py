@@ -1,6 +1,5 @@
 """Workloads and worker counts in, raw points out: interleaved repeats, every one in a process of its own."""
 
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -71,16 +70,14 @@ def counts(usable_cores: int, *, waiting: bool) -> tuple[int, ...]:
 
 def bench(target: Target, wanted: Plan, memory_bytes: int, tell: Tell) -> Measured:
     """Measure a plan. What fails is told by workload and worker count; an interruption keeps what there is."""
-    with tempfile.TemporaryDirectory(prefix="envkit-bench-") as folder:
-        subject = Subject(
-            folder=folder,
-            source=wanted.source,
-            images=wanted.images,
-            consumer=wanted.consumer,
-            timeout_s=wanted.timeout_s,
-            memory_bytes=memory_bytes,
-        )
-        return trials.run(target, subject, _Measuring(wanted).all(), tell)
+    subject = Subject(
+        source=wanted.source,
+        images=wanted.images,
+        consumer=wanted.consumer,
+        timeout_s=wanted.timeout_s,
+        memory_bytes=memory_bytes,
+    )
+    return trials.run(target, subject, _Measuring(wanted).all(), tell)
 
 
 class _Measuring:

@@ -3,6 +3,7 @@
 A race is a generator: it yields rounds, and is sent the outcomes of each.
 """
 
+import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -62,15 +63,15 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is loaded: the user's data, or bundled workloads; and the consumer. Seconds, bytes."""
+    """What is loaded: the user's data, or bundled workloads, made in `folder`; and the consumer. Seconds, bytes."""
 
-    folder: str
     source: owndata.Source | None = None
     workload: str | None = None
     images: str | None = None
     consumer: Consumer = NO_CONSUMER
     timeout_s: float = 30.0
     memory_bytes: int | None = None
+    folder: str | None = None
 
     def question(self, wanted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """What the payload is asked for one round."""
@@ -93,7 +94,13 @@ Race = Generator[Round, Outcomes, T]
 
 
 def run(target: Target, subject: Subject, race: "Race[T]", tell: Tell) -> T:
-    """Run a race to its end: in one process of the target as long as the rounds need the same variables."""
+    """Run a race to its end: in one process of the target as long as the rounds need the same variables.
+
+    Where the subject names no folder, there is one for as long as the race takes.
+    """
+    if subject.folder is None:
+        with tempfile.TemporaryDirectory(prefix="envkit-trials-") as folder:
+            return run(target, msgspec.structs.replace(subject, folder=folder), race, tell)
     state = _State(race)
     while state.round is not None:
         try:

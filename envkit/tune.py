@@ -2,7 +2,6 @@
 
 import math
 import statistics
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -73,16 +72,14 @@ def tune(target: Target, wish: Wish, machine: Machine, *, tell: Tell = silent) -
 
     Raises InputError when the data cannot be loaded with any setting.
     """
-    with tempfile.TemporaryDirectory(prefix="envkit-tune-") as folder:
-        subject = Subject(
-            folder=folder,
-            source=wish.source,
-            workload=wish.workload,
-            consumer=wish.consumer,
-            timeout_s=wish.timeout_s,
-            memory_bytes=machine.memory_bytes,
-        )
-        return trials.run(target, subject, _Race(wish, machine).all(), tell)
+    subject = Subject(
+        source=wish.source,
+        workload=wish.workload,
+        consumer=wish.consumer,
+        timeout_s=wish.timeout_s,
+        memory_bytes=machine.memory_bytes,
+    )
+    return trials.run(target, subject, _Race(wish, machine).all(), tell)
 
 
 Steps = Generator[Round, Outcomes, None]
