@@ -3,6 +3,7 @@
 All times are seconds of a monotonic clock, all sizes bytes. Nothing is averaged here.
 """
 
+import itertools
 import multiprocessing
 import time
 
@@ -161,7 +162,7 @@ def _batching(subject, wanted, batches):
         indices = [*range(first, length), *range(first)] if length <= _LISTED else range(length)
         return {"batch_size": size, "sampler": Repeated(indices, batches and batches * size)}
     if _own_batches(own):
-        return {"batch_sampler": Repeated(own.batch_sampler, batches)}
+        return {"batch_sampler": RepeatedBatches(own.batch_sampler, batches)}
     limit = batches and batches * size
     return {"batch_size": size, "sampler": Repeated(own.sampler, limit), "drop_last": own.drop_last}
 
@@ -191,37 +192,45 @@ def _counted(options, size):
 
 
 class Repeated:
-    """A sampler again and again, without end or for so many items."""
+    """A sampler again and again, without end or for so many items; iterated in C, for it runs in the measured loop."""
 
     def __init__(self, sampler, most=None):
         self.sampler = sampler
         self.most = most
-        self.drawn, self.lengths = 0, 0
 
     def __len__(self):
         return self.most if self.most is not None else len(self.sampler)
 
     def __iter__(self):
-        given = 0
-        while self.most is None or given < self.most:
-            before = given
-            for item in self.sampler:
-                if self.most is not None and given >= self.most:
-                    return
-                given += 1
-                self._weigh(item)
-                yield item
-            if given == before:
-                return
+        return itertools.islice(itertools.chain.from_iterable(self._epochs()), self.most)
 
-    def _weigh(self, item):
-        if isinstance(item, (list, tuple)):
-            self.drawn += 1
-            self.lengths += len(item)
+    def _epochs(self):
+        while True:
+            items = iter(self.sampler)
+            first = list(itertools.islice(items, 1))
+            if not first:
+                return
+            yield itertools.chain(first, items)
+
+
+class RepeatedBatches(Repeated):
+    """The same of a sampler that draws batches: how many indices they have is counted."""
+
+    def __init__(self, sampler, most=None):
+        super().__init__(sampler, most)
+        self._drawn, self._indices = 0, 0
+
+    def __iter__(self):
+        return map(self._weighed, super().__iter__())
+
+    def _weighed(self, batch):
+        self._drawn += 1
+        self._indices += len(batch) if hasattr(batch, "__len__") else 0
+        return batch
 
     def mean_length(self):
-        """How many indices an item had."""
-        return self.lengths / self.drawn if self.drawn else 1
+        """How many indices a batch had."""
+        return self._indices / self._drawn if self._drawn else 1
 
 
 def size(batch):

@@ -247,7 +247,7 @@ def cost() -> None:
         for workload, workers in (("latency", 4), ("jpeg", 2), ("cpu", 0), ("text", 0)):
             subject = Subject(folder=folder, workload=workload, timeout_s=60)
             ours, bare = [], []
-            for _ in range(7):
+            for _ in range(15):
                 ours += rates(subject, [(setting(workers, BATCH), {"seconds": SECONDS})])
                 bare.append(_bare(workload, workers, folder))
             shares.append(statistics.median(ours) / statistics.median(bare))
