@@ -17,7 +17,7 @@ import threading
 import time
 
 MOST_DEATHS = 20
-_POLL_S = 0.05
+_POLL_S = 0.1
 _MEMORY_EVERY_S = 0.1
 _LEAVE_S = 0.3  # so long may a child that is ended early take to leave by itself
 
