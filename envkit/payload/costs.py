@@ -14,6 +14,7 @@ import usage
 from loading import shut_down
 from recorder import brief
 from structure import every_tensor
+from workloads.jpeg import Files
 
 _MOST_SAMPLES = 512
 _MOVED_S = 0.12
@@ -131,11 +132,10 @@ _COLD = 64
 
 def _cold(subject):
     """Seconds for a sample whose file is in no cache; None where the files are not known, or cannot be forgotten."""
-    forget = getattr(subject.dataset, "forget", None)
-    if forget is None or not hasattr(os, "posix_fadvise"):
+    if not isinstance(subject.dataset, Files) or not hasattr(os, "posix_fadvise"):
         return None
-    count = min(_COLD, subject.length or 1, len(subject.dataset.paths))
-    forget(count)
+    count = min(_COLD, len(subject.dataset.paths))
+    subject.dataset.forget(count)
     _, spent = _timed(lambda: [_read(subject, index) for index in range(count)])
     return spent / count
 

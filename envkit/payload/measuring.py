@@ -224,8 +224,9 @@ class RepeatedBatches(Repeated):
         return map(self._weighed, super().__iter__())
 
     def _weighed(self, batch):
-        self._drawn += 1
-        self._indices += len(batch) if hasattr(batch, "__len__") else 0
+        if hasattr(batch, "__len__"):
+            self._drawn += 1
+            self._indices += len(batch)
         return batch
 
     def mean_length(self):

@@ -83,8 +83,8 @@ def _tail(message):
     return "\n".join(lines[starts[-1] if starts else -1 :])
 
 
-def brief(error, most=300):
+def brief(error):
     """`ValueError: bad file`: an exception for people; a worker's error by what it caught, not by its traceback."""
     message = str(error)
     told = _tail(message) if _CAUGHT.match(message) else "%s: %s" % (type(error).__name__, message)
-    return told[:most]
+    return told[:300]
