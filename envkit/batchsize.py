@@ -4,11 +4,11 @@ from collections.abc import Generator
 
 import msgspec
 
-from envkit import owndata, trials
+from envkit import trials
 from envkit.errors import InputError
 from envkit.inside import Target
 from envkit.progress import Tell, silent
-from envkit.trials import Consumer, Failure, Outcomes, Round, Subject
+from envkit.trials import Consumer, Failure, Outcomes, Round
 from envkit.tuning import Machine
 
 _FULL = 0.9
@@ -21,12 +21,10 @@ _SECONDS = 0.3
 _MOST = 1 << 20
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """Which model, which data, where to begin; seconds for one size and for all."""
+class Wish(trials.Wish, frozen=True, kw_only=True):
+    """Which model, which data, and the size to begin with."""
 
     consumer: Consumer
-    source: owndata.Source | None = None
-    workload: str | None = None
     first: int = 1
     budget_s: float = 120.0
     timeout_s: float = 60.0
@@ -81,14 +79,7 @@ def find(target: Target, wish: Wish, machine: Machine, *, tell: Tell = silent) -
 
     Raises InputError when not even the first size works.
     """
-    subject = Subject(
-        source=wish.source,
-        workload=wish.workload,
-        consumer=wish.consumer,
-        timeout_s=wish.timeout_s,
-        memory_bytes=machine.memory_bytes,
-    )
-    return trials.run(target, subject, _Search(wish, machine).all(), tell)
+    return trials.run(target, wish.subject(machine.memory_bytes), _Search(wish, machine).all(), tell)
 
 
 _Step = Generator[Round, Outcomes, bool]

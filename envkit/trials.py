@@ -88,6 +88,26 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tuner is asked: the user's data or a bundled workload, the consumer; seconds for all and for one trial."""
+
+    source: owndata.Source | None = None
+    workload: str | None = None
+    consumer: Consumer = NO_CONSUMER
+    budget_s: float = 60.0
+    timeout_s: float = 30.0
+
+    def subject(self, memory_bytes: int) -> Subject:
+        """What its trials load; they may take so much memory."""
+        return Subject(
+            source=self.source,
+            workload=self.workload,
+            consumer=self.consumer,
+            timeout_s=self.timeout_s,
+            memory_bytes=memory_bytes,
+        )
+
+
 Outcomes = list[Any]
 """For each trial of a round what the payload told, or a Failure."""
 Race = Generator[Round, Outcomes, T]

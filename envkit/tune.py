@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from envkit import owndata, trials, tuning
+from envkit import trials, tuning
 from envkit.errors import InputError
 from envkit.inside import Target
 from envkit.loads import Limit
 from envkit.progress import Tell, silent
 from envkit.stats import Change
-from envkit.trials import Failure, Outcomes, Round, Subject
+from envkit.trials import Failure, Outcomes, Round
 from envkit.tuning import Machine, Outcome, Profile, Setting, Tried
 
 _PROFILE_S = 0.4
@@ -28,15 +28,10 @@ _CLOSE = 0.75
 """A present setting so near to the best is tried again: it may be as good."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tune: the user's data or a bundled workload; what takes the batches; how long it may take."""
+class Wish(trials.Wish, frozen=True, kw_only=True):
+    """What to tune; `batch_size` is None for the loader's own."""
 
-    source: owndata.Source | None = None
-    workload: str | None = None
     batch_size: int | None = None
-    consumer: trials.Consumer = trials.NO_CONSUMER
-    budget_s: float = 60.0
-    timeout_s: float = 30.0
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,14 +67,7 @@ def tune(target: Target, wish: Wish, machine: Machine, *, tell: Tell = silent) -
 
     Raises InputError when the data cannot be loaded with any setting.
     """
-    subject = Subject(
-        source=wish.source,
-        workload=wish.workload,
-        consumer=wish.consumer,
-        timeout_s=wish.timeout_s,
-        memory_bytes=machine.memory_bytes,
-    )
-    return trials.run(target, subject, _Race(wish, machine).all(), tell)
+    return trials.run(target, wish.subject(machine.memory_bytes), _Race(wish, machine).all(), tell)
 
 
 Steps = Generator[Round, Outcomes, None]
@@ -205,8 +193,9 @@ class _Race:
 
     def _other_start(self) -> Steps:
         """Workers that hang or die as copies of this process may live when they are started anew."""
-        workers = 0 if self._present.start_method == "spawn" else min(self._machine.cores, self._most)
-        if not workers or not any(one.failures for one in self._tried if one.setting.num_workers):
+        workers = min(self._machine.cores, self._most)
+        failed = any(one.failures for one in self._tried if one.setting.num_workers)
+        if not workers or not failed or self._present.start_method == "spawn":
             return
         anew = msgspec.structs.replace(tuning.setting(workers, self._present.batch_size), start_method="spawn")
         yield from self._try([anew])
@@ -274,10 +263,10 @@ class _Race:
             gain is not None and gain.answer != "better" and current is not None and current in self._alive
         )
         if keep and self._late and chosen.setting != self._present:
-            told = (
-                f"num_workers={chosen.setting.num_workers} was tried often enough: {chosen.rate:.0f} samples/s so far"
+            self._notes.append(
+                f"the time was up before num_workers={chosen.setting.num_workers} was tried often enough: "
+                f"{chosen.rate:.0f} samples/s so far (--budget)"
             )
-            self._notes.append(f"the time was up before {told} (--budget)")
         taken = current if keep and current is not None else chosen
         return Tuned(
             arguments=taken.setting if keep else self._finished(taken),

@@ -217,7 +217,7 @@ def most_workers(profile: Profile, machine: Machine, worker_bytes: int | None) -
 
 def _in_shm(profile: Profile, shm_bytes: int, prefetch: int) -> int:
     """Workers whose batches fit, with the one that the main process has in hand."""
-    return max(0, int((shm_bytes * _SHARE / profile.batch_bytes - 1) // prefetch))
+    return int((shm_bytes * _SHARE / profile.batch_bytes - 1) // prefetch)
 
 
 def _in_files(profile: Profile, open_files: int, prefetch: int) -> int:
@@ -229,7 +229,7 @@ def _in_files(profile: Profile, open_files: int, prefetch: int) -> int:
     free = open_files - _KEPT_FILES - (profile.open_files or 0)
     if free < profile.tensors * (prefetch + 2):
         return 0
-    return int(max(0, free - profile.tensors) // (prefetch * profile.tensors + _FILES_OF_A_WORKER))
+    return (free - profile.tensors) // (prefetch * profile.tensors + _FILES_OF_A_WORKER)
 
 
 def deepest(profile: Profile, machine: Machine, workers: int) -> int:

@@ -431,12 +431,3 @@ def _half_a_megabyte(index):
 
 def half_a_megabyte():
     return Base(_half_a_megabyte, length=512)
-
-
-def _small(index):
-    time.sleep(0.005)
-    return torch.zeros(4)
-
-
-def small_and_slow():
-    return Base(_small, length=512)
